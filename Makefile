@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# make            programs in build/                make test      everything, with what it needs
+# make run        set up, build, demonstrate        make bench     figures next to the reference
+# make install    DESTDIR= prefix=/usr/local        make layers globals format   keep the shape
+
+CC	?= gcc
+PYTHON	?= /usr/bin/python3
+prefix	?= /usr/local
+VERSION	:= 0.1
+# A build with other tools or flags goes to a folder of its own: make B=build/asan SANITIZE=address,undefined
+B	?= build
+
+ROOMS	:= core wire nat tap tcp udp icmp host seccomp pasta passt
+PKGS	:= libnl-3.0 libnl-route-3.0 libseccomp libcap-ng
+
+WARN	:= -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wconversion -Wno-sign-conversion -Wvla \
+	   -Wpointer-arith -Wwrite-strings
+CFLAGS	?= -O2 -g
+LDFLAGS	?= -Wl,-z,relro,-z,now -pie
+ifdef SANITIZE
+CFLAGS	+= -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all
+LDFLAGS	+= -fsanitize=$(SANITIZE)
+else
+CFLAGS	+= -fstack-protector-strong -D_FORTIFY_SOURCE=2
+endif
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(WARN) $(WERROR) -fPIE $(PKG_CFLAGS) $(CFLAGS)
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
+
+SRCS	:= $(foreach r,$(ROOMS),$(wildcard $(r)/*.c))
+OBJS	:= $(SRCS:%.c=$(B)/obj/%.o)
+LIB	:= $(B)/librooms.a
+UNIT	:= $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
+
+all: $(B)/passt $(B)/pasta
+
+$(B)/passt: $(B)/obj/passt/main.o $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+$(B)/pasta: $(B)/passt
+	ln -sf passt $@
+$(LIB): $(filter-out $(B)/obj/passt/main.o,$(OBJS))
+	@rm -f $@
+	ar rcs $@ $^
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(B)/test/%: $(B)/obj/test/unit/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka
+
+unit: $(UNIT)
+	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
+
+clean:
+	rm -rf build
+
+.PHONY: all unit clean
+.SECONDARY:
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

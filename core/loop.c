@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/loop.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BATCH 64 /* events an epoll_wait(2) */
+
+struct loop {
+	int epoll_fd;
+	struct timers *timers;
+	struct list tasks;
+	struct epoll_event batch[BATCH];
+	int batch_next, batch_count; /* events batch_next.. are still to be handed out */
+	bool stopped;
+	int status;
+};
+
+int loop_new(struct loop **out)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	list_init(&l->tasks);
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	r = l->epoll_fd < 0 ? -errno : timers_new(&l->timers);
+	if (r < 0) {
+		loop_free(l);
+		return r;
+	}
+	*out = l;
+	return 0;
+}
+
+void loop_free(struct loop *l)
+{
+	if (!l)
+		return;
+	fd_close(&l->epoll_fd);
+	timers_free(l->timers);
+	free(l);
+}
+
+struct timers *loop_timers(struct loop *l)
+{
+	return l->timers;
+}
+
+static int control(struct loop *l, int op, struct loop_source *src, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = src};
+
+	return epoll_ctl(l->epoll_fd, op, src->fd, &ev) < 0 ? -errno : 0;
+}
+
+int loop_add(struct loop *l, struct loop_source *src, uint32_t events)
+{
+	return control(l, EPOLL_CTL_ADD, src, events);
+}
+
+int loop_modify(struct loop *l, struct loop_source *src, uint32_t events)
+{
+	return control(l, EPOLL_CTL_MOD, src, events);
+}
+
+void loop_remove(struct loop *l, struct loop_source *src)
+{
+	/* Fails only if it was not watched, and then there is nothing to undo. */
+	(void)control(l, EPOLL_CTL_DEL, src, 0);
+	for (int i = l->batch_next; i < l->batch_count; i++) {
+		if (l->batch[i].data.ptr == src)
+			l->batch[i].data.ptr = NULL;
+	}
+}
+
+void loop_defer(struct loop *l, struct loop_task *task)
+{
+	if (list_empty(&task->node))
+		list_append(&l->tasks, &task->node);
+}
+
+static usec_t clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (usec_t)t.tv_sec * USEC_SEC + (usec_t)t.tv_nsec / 1000;
+}
+
+static void run_tasks(struct loop *l, usec_t now)
+{
+	while (!list_empty(&l->tasks)) {
+		struct loop_task *task = container_of(l->tasks.next, struct loop_task, node);
+
+		list_remove(&task->node);
+		task->run(task, now);
+	}
+}
+
+int loop_turn(struct loop *l, usec_t now, int timeout_ms)
+{
+	bool real = now == USEC_NEVER;
+	int n = epoll_wait(l->epoll_fd, l->batch, BATCH, timeout_ms);
+
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	if (real)
+		now = clock_now();
+	l->batch_count = n < 0 ? 0 : n;
+	for (l->batch_next = 0; l->batch_next < l->batch_count;) {
+		struct epoll_event *ev = &l->batch[l->batch_next++];
+		struct loop_source *src = ev->data.ptr;
+
+		if (src)
+			src->ready(src, ev->events, now);
+	}
+	l->batch_next = l->batch_count = 0;
+	timers_run(l->timers, now);
+	run_tasks(l, now);
+	return 0;
+}
+
+/* Milliseconds to wait, rounded up so that a timer is due on waking. */
+static int wait_ms(struct loop *l)
+{
+	usec_t next = timers_next(l->timers), now;
+
+	if (next == USEC_NEVER)
+		return -1;
+	now = clock_now();
+	if (next <= now)
+		return 0;
+	next = (next - now + USEC_MSEC - 1) / USEC_MSEC;
+	return next > 3600000 ? 3600000 : (int)next;
+}
+
+int loop_run(struct loop *l)
+{
+	while (!l->stopped) {
+		int r = loop_turn(l, USEC_NEVER, wait_ms(l));
+
+		if (r < 0)
+			return r;
+	}
+	return l->status;
+}
+
+void loop_stop(struct loop *l, int status)
+{
+	l->stopped = true;
+	l->status = status;
+}

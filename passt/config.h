@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the command line says, as plain values: parsed, then checked, then const. Opening, looking up and printing come later. */
+#ifndef PASST_CONFIG_H
+#define PASST_CONFIG_H
+
+#include <sys/types.h>
+
+#include "core/log.h"
+#include "host/host.h"
+#include "wire/addr.h"
+
+enum program { PROGRAM_PASST, PROGRAM_PASTA };
+enum config_action { ACTION_RUN, ACTION_HELP, ACTION_VERSION };
+
+struct config_family {
+	bool on;
+	bool address_set, prefix_set, gateway_set; /* -a, its /L or -n, -g */
+	struct ip_addr address, gateway, outbound; /* unspecified: not given */
+	unsigned prefix_len;
+	const char *outbound_if; /* or NULL */
+	struct ip_addr dns[RESOLVER_DNS_MAX];
+	unsigned dns_count;
+	struct ip_addr dns_forward, dns_host;
+	struct ip_addr map_host_loopback, map_guest_addr; /* unspecified: not given */
+};
+
+struct config {
+	enum program program;
+	enum config_action action;
+
+	/* Messages and files; strings point into argv. */
+	enum log_level log_level;
+	bool foreground;
+	const char *log_file, *pcap, *pid_file;
+	size_t log_size;
+	const char *runas; /* as given; looked up later */
+
+	/* The guest. */
+	unsigned mtu; /* 0: neither advertised nor set */
+	struct mac_addr our_mac, ns_mac;
+	bool ns_mac_set;
+	const char *interface; /* -i, or NULL */
+	struct config_family family[IP_FAMILIES];
+	bool dns_given; /* some -D: resolv.conf of that family is not used */
+	bool dns_off;	/* -D none */
+	char search[RESOLVER_SEARCH_MAX][RESOLVER_NAME_MAX];
+	unsigned search_count;
+	bool search_given, search_off;
+	const char *hostname, *fqdn;
+	bool map_gw; /* gateway maps to host loopback by default */
+	bool map_host_loopback_none;
+	bool tcp_on, udp_on, icmp_on, ndp_on, ra_on, dhcp_on, dhcpv6_on;
+
+	/* pasta: the namespace. */
+	const char *ns_ifname;
+	bool config_net, copy_routes, copy_addresses;
+	const char *netns, *userns; /* as given */
+	bool netns_only, netns_quit;
+	pid_t target_pid; /* 0: none */
+	char **command;	  /* NULL-terminated, or NULL: the shell */
+};
+
+#define CONFIG_ERROR_MAX 512
+
+/* Parses and checks. Opens nothing, prints nothing. 0, or -EINVAL with one line in error that names the option and value
+ * (*usage then says whether getopt-style usage text belongs after it). argv may be permuted, never written to. */
+int config_parse(int argc, char **argv, struct config *out, char error[CONFIG_ERROR_MAX], bool *usage) must_check;
+
+/* Writes the help text of this program to f, from the option rows. */
+#include <stdio.h>
+void config_print_help(const struct config *cfg, const char *argv0, FILE *f);
+
+#endif

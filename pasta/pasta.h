@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pasta's namespaces and the agent inside them. Messages for the user are written here; callers exit 1 on failure. */
+#ifndef PASTA_PASTA_H
+#define PASTA_PASTA_H
+
+#include "core/loop.h"
+#include "pasta/netconf.h"
+#include "tap/tap.h"
+
+struct pasta;
+
+struct pasta_config {
+	/* A new namespace with a command, or an existing one to join. */
+	char **command;	      /* NULL: a login shell, $SHELL or /bin/sh. Only looked at if nothing is joined */
+	pid_t target_pid;     /* or 0 */
+	const char *netns;    /* path, or NULL */
+	const char *userns;   /* path, or NULL */
+	bool netns_only, netns_quit;
+	const char *hostname; /* -H, or NULL: pasta- and the host's */
+	struct netconf net;
+};
+
+/* Forks the agent, which makes or joins the namespaces, opens the tap, sets up the network and waits. On success *tap_fd
+ * is the engine's. 0 or negative errno (already reported to the user). */
+int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd, struct tap_features *features,
+		struct netconf_result *result) must_check;
+
+/* true if a command runs (or will) in the namespace, false if an existing one was joined. */
+bool pasta_has_command(const struct pasta *p);
+
+/* Watches what ends or concerns the program from now on: signals (SIGTERM, SIGINT, SIGHUP, SIGQUIT; passed on to the command,
+ * or ending a pasta without one), the agent's messages, the namespace going away. It stops the loop with the exit status. */
+int pasta_attach(struct pasta *p, struct loop *loop) must_check;
+
+/* Everything is ready: the command may start. */
+int pasta_release(struct pasta *p) must_check;
+
+void pasta_free(struct pasta *p);
+
+#endif
