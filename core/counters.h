@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why frames were dropped. One place, so that every reason has a name and `-d` can print them all. */
+/* Why frames were dropped. One place, so that every reason has a name and `-d` can print them all.
+ */
 #ifndef CORE_COUNTERS_H
 #define CORE_COUNTERS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one way to read untrusted bytes. Reading past the end gives zero (or NULL) and sets a flag that
- * sticks; a parser reads all it wants and tests the flag once at its end. Numbers are in network byte
- * order on the wire and host order in the result. */
+/* The one way to read untrusted bytes. Reading past the end gives zero (or NULL) and sets a flag
+ * that sticks; a parser reads all it wants and tests the flag once at its end. Numbers are in
+ * network byte order on the wire and host order in the result. */
 #ifndef CORE_CURSOR_H
 #define CORE_CURSOR_H
 
@@ -69,7 +69,8 @@ static inline uint32_t cursor_u32(struct cursor *c)
 	return p ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3] : 0;
 }
 
-/* Shortens the cursor to its next n bytes (trailing padding is ignored from then on); fewer sets the flag. */
+/* Shortens the cursor to its next n bytes (trailing padding is ignored from then on); fewer sets
+ * the flag. */
 static inline void cursor_limit(struct cursor *c, size_t n)
 {
 	if (c->bad || cursor_left(c) < n)

@@ -145,7 +145,8 @@ void hash_table_remove(struct hash_table *t, struct hash_node *node)
 	}
 }
 
-struct hash_node *hash_table_find(const struct hash_table *t, uint64_t hash, const struct hash_node *prev)
+struct hash_node *hash_table_find(const struct hash_table *t, uint64_t hash,
+				  const struct hash_node *prev)
 {
 	struct hash_node *n = prev ? prev->next : t->size ? *slot(t, hash) : NULL;
 
@@ -154,7 +155,8 @@ struct hash_node *hash_table_find(const struct hash_table *t, uint64_t hash, con
 	return n;
 }
 
-void hash_table_foreach(struct hash_table *t, void (*fn)(struct hash_node *node, void *arg), void *arg)
+void hash_table_foreach(struct hash_table *t, void (*fn)(struct hash_node *node, void *arg),
+			void *arg)
 {
 	for (size_t i = 0; i < t->size; i++) {
 		for (struct hash_node *n = t->slots[i], *next; n; n = next) {

@@ -39,7 +39,8 @@ static inline void list_append(struct list *head, struct list *node)
 	head->prev = node;
 }
 
-#define list_foreach(pos, head) for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
+#define list_foreach(pos, head)                                                                    \
+	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
 /* As list_foreach, where the body may remove pos. */
 #define list_foreach_safe(pos, head)                                                               \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages. Rooms below passt/ and pasta/ log at debug and return an error; only those two speak to the user. */
+/* Messages. Rooms below passt/ and pasta/ log at debug and return an error; only those two speak to
+ * the user. */
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
 
@@ -9,7 +10,13 @@
 
 #include "core/timer.h"
 
-enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG, LOG_LEVEL_TRACE };
+enum log_level {
+	LOG_LEVEL_ERROR,
+	LOG_LEVEL_WARN,
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_DEBUG,
+	LOG_LEVEL_TRACE
+};
 
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -28,8 +35,9 @@ void log_set_threshold(enum log_level level);
 #define log_debug(...) log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
 #define log_trace(...) log_at(LOG_LEVEL_TRACE, __VA_ARGS__)
 
-/* At most 5 messages a second through one limit, for what a guest or a peer can provoke; part of the struct of the
- * module that logs. true if the caller may log now; says how many were left out when it opens again. */
+/* At most 5 messages a second through one limit, for what a guest or a peer can provoke; part of
+ * the struct of the module that logs. true if the caller may log now; says how many were left out
+ * when it opens again. */
 struct log_limit {
 	usec_t since;
 	unsigned count, suppressed;
@@ -42,12 +50,14 @@ bool log_limit_pass(struct log_limit *limit, usec_t now);
 			log_write(level, __VA_ARGS__);                                             \
 	} while (0)
 
-/* Where messages go (behaviour: before "up" to stderr and the destination, afterwards to the destination only).
+/* Where messages go (behaviour: before "up" to stderr and the destination, afterwards to the
+ * destination only).
  *
- * log_open_syslog: a datagram socket to /dev/log, lines "<severity> ident: text"; a missing /dev/log is no error.
- * log_open_file: takes fd, open for reading and writing; writes header as its first line and keeps the file at
- * limit bytes at most by cutting from the front. 0 or negative errno.
- * log_set_stderr: whether lines go to stderr (at first they do), with time stamps or without. */
+ * log_open_syslog: a datagram socket to /dev/log, lines "<severity> ident: text"; a missing
+ * /dev/log is no error. log_open_file: takes fd, open for reading and writing; writes header as its
+ * first line and keeps the file at limit bytes at most by cutting from the front. 0 or negative
+ * errno. log_set_stderr: whether lines go to stderr (at first they do), with time stamps or
+ * without. */
 void log_open_syslog(const char *ident);
 int log_open_file(int fd, const char *header, size_t limit) must_check;
 void log_set_stderr(bool on, bool stamps);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The event loop: descriptors by epoll(7), deadlines by core/timer, and work put off to the end of a turn.
- * Only this module reads the clock; everybody else is told the time. */
+/* The event loop: descriptors by epoll(7), deadlines by core/timer, and work put off to the end of
+ * a turn. Only this module reads the clock; everybody else is told the time. */
 #ifndef CORE_LOOP_H
 #define CORE_LOOP_H
 
@@ -32,11 +32,13 @@ int loop_new(struct loop **out) must_check;
 void loop_free(struct loop *l);
 struct timers *loop_timers(struct loop *l);
 
-/* Watches src->fd for events (EPOLLIN | EPOLLOUT | EPOLLET ...). 0 or negative errno of epoll_ctl(2). */
+/* Watches src->fd for events (EPOLLIN | EPOLLOUT | EPOLLET ...). 0 or negative errno of
+ * epoll_ctl(2). */
 int loop_add(struct loop *l, struct loop_source *src, uint32_t events) must_check;
 int loop_modify(struct loop *l, struct loop_source *src, uint32_t events) must_check;
 
-/* Stops watching; no event of the current batch reaches src any more. Call it before closing the descriptor. */
+/* Stops watching; no event of the current batch reaches src any more. Call it before closing the
+ * descriptor. */
 void loop_remove(struct loop *l, struct loop_source *src);
 
 static inline void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *, usec_t))
@@ -54,8 +56,9 @@ static inline void loop_undefer(struct loop_task *task)
 	list_remove(&task->node);
 }
 
-/* One turn at the given time (tests give any): wait at most timeout_ms (-1: no bound), run what is ready, what is
- * due and what was put off. With now = USEC_NEVER the clock is read after the wait. 0 or negative errno. */
+/* One turn at the given time (tests give any): wait at most timeout_ms (-1: no bound), run what is
+ * ready, what is due and what was put off. With now = USEC_NEVER the clock is read after the wait.
+ * 0 or negative errno. */
 int loop_turn(struct loop *l, usec_t now, int timeout_ms) must_check;
 
 /* Turns until loop_stop(); returns its status, or negative errno if epoll_wait(2) failed. */

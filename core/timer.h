@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deadlines. A timer is data in its owner: moving it later is one store, and the heap is put right only
- * when the earlier time comes. Times are microseconds of CLOCK_MONOTONIC, and always an argument. */
+/* Deadlines. A timer is data in its owner: moving it later is one store, and the heap is put right
+ * only when the earlier time comes. Times are microseconds of CLOCK_MONOTONIC, and always an
+ * argument. */
 #ifndef CORE_TIMER_H
 #define CORE_TIMER_H
 
@@ -21,9 +22,9 @@ struct timers;
 typedef void (*timer_fn)(struct timer *t, usec_t now);
 
 struct timer {
-	usec_t when;	 /* the deadline, or USEC_NEVER when off */
-	usec_t heaped;	 /* the time its heap position stands for; never later than when */
-	uint32_t index;	 /* heap position + 1; 0 when not in the heap */
+	usec_t when;    /* the deadline, or USEC_NEVER when off */
+	usec_t heaped;  /* the time its heap position stands for; never later than when */
+	uint32_t index; /* heap position + 1; 0 when not in the heap */
 	timer_fn expire;
 };
 
@@ -35,10 +36,12 @@ static inline void timer_init(struct timer *t, timer_fn expire)
 	*t = (struct timer){.when = USEC_NEVER, .expire = expire};
 }
 
-/* Sets (or moves, either way) the deadline. -ENOMEM if the heap can't grow; the timer is off then. */
+/* Sets (or moves, either way) the deadline. -ENOMEM if the heap can't grow; the timer is off then.
+ */
 int timer_set(struct timers *ts, struct timer *t, usec_t when) must_check;
 
-/* Turns it off, lazily: one store. The struct must stay valid; before freeing it use timer_drop(). */
+/* Turns it off, lazily: one store. The struct must stay valid; before freeing it use timer_drop().
+ */
 static inline void timer_off(struct timer *t)
 {
 	t->when = USEC_NEVER;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address translation as a pure function: what came in, the configuration, what is known of the guest -> what goes out.
- * No system call, no state of its own. */
+/* Address translation as a pure function: what came in, the configuration, what is known of the
+ * guest -> what goes out. No system call, no state of its own. */
 #ifndef NAT_TRANSLATE_H
 #define NAT_TRANSLATE_H
 
@@ -9,16 +9,17 @@
 /* Per family; an unspecified address (ip_any) means "not set". */
 struct nat_family {
 	bool on;
-	struct ip_addr guest_assigned;	  /* address given to the guest: the host's own, as a rule */
-	struct ip_addr gateway;		  /* the guest's gateway */
+	struct ip_addr guest_assigned; /* address given to the guest: the host's own, as a rule */
+	struct ip_addr gateway;        /* the guest's gateway */
 	struct ip_addr map_host_loopback; /* guest's name for the host's loopback */
-	struct ip_addr map_guest_addr;	  /* guest's name for the host's guest_assigned */
-	struct ip_addr dns_forward;	  /* guest's name for dns_host, ports 53 and 853 */
+	struct ip_addr map_guest_addr;    /* guest's name for the host's guest_assigned */
+	struct ip_addr dns_forward;       /* guest's name for dns_host, ports 53 and 853 */
 	struct ip_addr dns_host;
-	struct ip_addr outbound;	  /* source of outbound sockets */
-	bool address_fixed;		  /* -a was given: what the tap shows does not change guest_seen */
-	char outbound_if[16];		  /* SO_BINDTODEVICE of outbound sockets, "" for none */
-	unsigned template_index;	  /* host interface index: scope of link-local destinations; 0 for none */
+	struct ip_addr outbound; /* source of outbound sockets */
+	bool address_fixed;      /* -a was given: what the tap shows does not change guest_seen */
+	char outbound_if[16];    /* SO_BINDTODEVICE of outbound sockets, "" for none */
+	unsigned
+	    template_index; /* host interface index: scope of link-local destinations; 0 for none */
 };
 
 struct nat_config {
@@ -37,11 +38,13 @@ void nat_guest_init(struct nat_guest *g, const struct nat_config *cfg);
 /* Notes the source address of an IP packet from the guest. */
 void nat_guest_learn(struct nat_guest *g, const struct nat_config *cfg, const struct ip_addr *src);
 
-/* Guest -> host: where a new flow to dst really goes (behaviour e.2). proto IPPROTO_TCP, _UDP, _ICMP or _ICMPV6. */
+/* Guest -> host: where a new flow to dst really goes (behaviour e.2). proto IPPROTO_TCP, _UDP,
+ * _ICMP or _ICMPV6. */
 struct ip_addr nat_to_host(const struct nat_config *cfg, uint8_t proto, const struct endpoint *dst);
 
-/* Host -> guest: what address the guest sees for src, e.g. an ICMP error's sender or a reply from another address
- * (behaviour e.3, source part). Unspecified if it can't be shown to the guest. */
-struct ip_addr nat_source_for_guest(const struct nat_config *cfg, const struct nat_guest *g, const struct ip_addr *src);
+/* Host -> guest: what address the guest sees for src, e.g. an ICMP error's sender or a reply from
+ * another address (behaviour e.3, source part). Unspecified if it can't be shown to the guest. */
+struct ip_addr nat_source_for_guest(const struct nat_config *cfg, const struct nat_guest *g,
+				    const struct ip_addr *src);
 
 #endif

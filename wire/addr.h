@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one address type: IPv6, with IPv4 as IPv4-mapped IPv6 (RFC 4291 2.5.5.2). Bytes are in network order, so
- * an address needs no conversion anywhere. */
+/* The one address type: IPv6, with IPv4 as IPv4-mapped IPv6 (RFC 4291 2.5.5.2). Bytes are in
+ * network order, so an address needs no conversion anywhere. */
 #ifndef WIRE_ADDR_H
 #define WIRE_ADDR_H
 
@@ -70,10 +70,10 @@ static inline size_t ip_bytes_len(const struct ip_addr *a)
 }
 
 bool ip_is_unspecified(const struct ip_addr *a); /* 0.0.0.0 or :: */
-bool ip_is_loopback(const struct ip_addr *a);	 /* 127.0.0.0/8 or ::1 */
-bool ip_is_multicast(const struct ip_addr *a);	 /* 224.0.0.0/4 or ff00::/8 */
-bool ip_is_broadcast(const struct ip_addr *a);	 /* 255.255.255.255 */
-bool ip_is_link_local(const struct ip_addr *a);	 /* 169.254.0.0/16 or fe80::/10 */
+bool ip_is_loopback(const struct ip_addr *a);    /* 127.0.0.0/8 or ::1 */
+bool ip_is_multicast(const struct ip_addr *a);   /* 224.0.0.0/4 or ff00::/8 */
+bool ip_is_broadcast(const struct ip_addr *a);   /* 255.255.255.255 */
+bool ip_is_link_local(const struct ip_addr *a);  /* 169.254.0.0/16 or fe80::/10 */
 
 /* true for a source or destination of a unicast flow: none of unspecified, multicast, broadcast. */
 bool ip_is_unicast(const struct ip_addr *a);
@@ -93,9 +93,10 @@ int mac_parse(const char *text, struct mac_addr *out) must_check;
 #define MAC_TEXT_MAX 18
 const char *mac_format(const struct mac_addr *m, char *buf);
 
-/* To and from socket addresses. scope: interface index, used for IPv6 link-local and multicast destinations only.
- * endpoint_to_sockaddr returns the length to hand to the kernel. */
-socklen_t endpoint_to_sockaddr(const struct endpoint *e, unsigned scope, struct sockaddr_storage *out);
+/* To and from socket addresses. scope: interface index, used for IPv6 link-local and multicast
+ * destinations only. endpoint_to_sockaddr returns the length to hand to the kernel. */
+socklen_t endpoint_to_sockaddr(const struct endpoint *e, unsigned scope,
+			       struct sockaddr_storage *out);
 int endpoint_from_sockaddr(const struct sockaddr_storage *sa, struct endpoint *out) must_check;
 
 #endif
