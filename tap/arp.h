@@ -9,6 +9,7 @@
 void arp_input(struct tap *t, const struct packet *p, const struct ip_addr *own);
 
 /* Broadcasts a request for target from sender: makes the guest known early. 0 or negative errno. */
-int arp_request(struct tap *t, const struct ip_addr *sender, const struct ip_addr *target) must_check;
+int arp_request(struct tap *t, const struct ip_addr *sender,
+		const struct ip_addr *target) must_check;
 
 #endif

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ICMP and ICMPv6 errors to the guest (RFC 792, RFC 4443, RFC 1812 4.3.2.3: as much of the original as fits). Used by tcp/,
- * udp/ and icmp/, which is why it lives here. */
+/* ICMP and ICMPv6 errors to the guest (RFC 792, RFC 4443, RFC 1812 4.3.2.3: as much of the original
+ * as fits). Used by tcp/, udp/ and icmp/, which is why it lives here. */
 #ifndef TAP_ICMP_ERROR_H
 #define TAP_ICMP_ERROR_H
 
 #include "tap/tap.h"
 
 struct icmp_error {
-	struct ip_addr from; /* who reports it, as the guest is to see it; same family as the original */
-	uint8_t type, code;  /* ICMP or ICMPv6 numbers by family */
-	uint32_t info;	     /* the four bytes after the checksum: MTU where it applies */
+	struct ip_addr
+	    from; /* who reports it, as the guest is to see it; same family as the original */
+	uint8_t type, code; /* ICMP or ICMPv6 numbers by family */
+	uint32_t info;      /* the four bytes after the checksum: MTU where it applies */
 };
 
-/* Sends e about the packet with header ip, whose first bytes after the IP header are quoted (transport header and payload as
- * far as known). 0 or negative errno. */
-int icmp_error_send(struct tap *t, const struct icmp_error *e, const struct ip_header *ip, const void *quoted,
-		    size_t quoted_len) must_check;
+/* Sends e about the packet with header ip, whose first bytes after the IP header are quoted
+ * (transport header and payload as far as known). 0 or negative errno. */
+int icmp_error_send(struct tap *t, const struct icmp_error *e, const struct ip_header *ip,
+		    const void *quoted, size_t quoted_len) must_check;
 
-/* ICMP type and code for an errno of connect(2), send(2) or the error queue on a local socket (ECONNREFUSED: port
- * unreachable, EHOSTUNREACH, ENETUNREACH, EACCES/EPERM: prohibited, ETIMEDOUT: host unreachable); false if none fits. */
+/* ICMP type and code for an errno of connect(2), send(2) or the error queue on a local socket
+ * (ECONNREFUSED: port unreachable, EHOSTUNREACH, ENETUNREACH, EACCES/EPERM: prohibited, ETIMEDOUT:
+ * host unreachable); false if none fits. */
 bool icmp_error_from_errno(int err, enum ip_family family, uint8_t proto, struct icmp_error *out);
 
 #endif

@@ -9,13 +9,14 @@
 #define NDP_SEARCH_MAX 6
 
 struct ndp_config {
-	bool ra_on;			     /* answer router solicitations */
-	struct ip_addr our_link_local;	     /* source of all we send */
-	struct ip_addr prefix;		     /* guest's address; the /64 of it is advertised; unspecified: no prefix option */
-	uint32_t mtu;			     /* 0: no MTU option */
-	struct ip_addr dns[NDP_DNS_MAX];     /* RDNSS (RFC 8106 5.1) */
+	bool ra_on;                    /* answer router solicitations */
+	struct ip_addr our_link_local; /* source of all we send */
+	struct ip_addr prefix; /* guest's address; the /64 of it is advertised; unspecified: no
+				  prefix option */
+	uint32_t mtu;          /* 0: no MTU option */
+	struct ip_addr dns[NDP_DNS_MAX]; /* RDNSS (RFC 8106 5.1) */
 	unsigned dns_count;
-	const char *search[NDP_SEARCH_MAX];  /* DNSSL (RFC 8106 5.2) */
+	const char *search[NDP_SEARCH_MAX]; /* DNSSL (RFC 8106 5.2) */
 	unsigned search_count;
 };
 
@@ -23,6 +24,7 @@ struct ndp_config {
 bool ndp_input(struct tap *t, const struct ndp_config *cfg, const struct packet *p);
 
 /* Neighbour solicitation for target, sent to target itself. 0 or negative errno. */
-int ndp_solicit(struct tap *t, const struct ndp_config *cfg, const struct ip_addr *target) must_check;
+int ndp_solicit(struct tap *t, const struct ndp_config *cfg,
+		const struct ip_addr *target) must_check;
 
 #endif

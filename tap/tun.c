@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A tun device as the guest link: one read(2) or writev(2) a frame, with a virtio_net_hdr_v1 in
+ * front of it (Documentation/networking/tuntap.rst, linux/if_tun.h, linux/virtio_net.h;
+ * virtio 1.2, 5.1.6). */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
+#include <linux/virtio_net.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tap/tap.h"
+
+#ifndef TUN_F_USO4 /* Linux 6.2 */
+#define TUN_F_USO4 0x20
+#define TUN_F_USO6 0x40
+#endif
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4 /* Linux 6.2 */
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5
+#endif
+
+#define VNET_LEN sizeof(struct virtio_net_hdr_v1)
+#define SLOT_MAX (VNET_LEN + FRAME_MAX)
+
+/* A batch of frames lies in one arena, each behind its header, so that it holds seven super-frames
+ * or some thousand small frames. The pages are the kernel's until first written, hence an idle link
+ * costs none. */
+#define ARENA_LEN (512 * 1024)
+
+/* With the header at 6 modulo 16, the IP header behind 12 and 14 bytes is aligned. */
+#define SLOT_ALIGN 16
+#define SLOT_SHIFT 6
+
+struct tun_link {
+	struct tap_link link;
+	uint8_t *arena;
+};
+
+static struct tun_link *tun_of(struct tap_link *link)
+{
+	return container_of(link, struct tun_link, link);
+}
+
+/* The header is little-endian on every machine (TUNSETVNETLE). */
+static uint16_t get_le16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static void put_le16(uint8_t *p, uint16_t v)
+{
+	p[0] = (uint8_t)v;
+	p[1] = (uint8_t)(v >> 8);
+}
+
+/* Offsets of the header's fields. */
+enum { VH_FLAGS, VH_GSO_TYPE, VH_HDR_LEN, VH_GSO_SIZE = 4, VH_CSUM_START = 6, VH_CSUM_OFFSET = 8 };
+
+static void write_vnet(uint8_t *h, const struct offload *off)
+{
+	static const uint8_t types[] = {
+	    [GSO_NONE] = VIRTIO_NET_HDR_GSO_NONE,
+	    [GSO_TCP4] = VIRTIO_NET_HDR_GSO_TCPV4,
+	    [GSO_TCP6] = VIRTIO_NET_HDR_GSO_TCPV6,
+	    [GSO_UDP] = VIRTIO_NET_HDR_GSO_UDP_L4,
+	};
+
+	memset(h, 0, VNET_LEN);
+	if (off->csum_partial) {
+		h[VH_FLAGS] = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+		put_le16(h + VH_CSUM_START, off->csum_start);
+		put_le16(h + VH_CSUM_OFFSET, off->csum_offset);
+	}
+	if (off->gso != GSO_NONE) {
+		h[VH_GSO_TYPE] = types[off->gso];
+		if (off->gso_ecn)
+			h[VH_GSO_TYPE] |= VIRTIO_NET_HDR_GSO_ECN;
+		put_le16(h + VH_HDR_LEN, off->header_len);
+		put_le16(h + VH_GSO_SIZE, off->gso_size);
+	}
+}
+
+static bool read_gso(const uint8_t *h, struct offload *off)
+{
+	switch (h[VH_GSO_TYPE] & ~VIRTIO_NET_HDR_GSO_ECN) {
+	case VIRTIO_NET_HDR_GSO_NONE:
+		off->gso = GSO_NONE;
+		return true;
+	case VIRTIO_NET_HDR_GSO_TCPV4:
+		off->gso = GSO_TCP4;
+		break;
+	case VIRTIO_NET_HDR_GSO_TCPV6:
+		off->gso = GSO_TCP6;
+		break;
+	case VIRTIO_NET_HDR_GSO_UDP_L4:
+		off->gso = GSO_UDP;
+		break;
+	default:
+		return false; /* not among what was offered */
+	}
+	off->gso_ecn = h[VH_GSO_TYPE] & VIRTIO_NET_HDR_GSO_ECN;
+	off->gso_size = get_le16(h + VH_GSO_SIZE);
+	off->header_len = get_le16(h + VH_HDR_LEN);
+	return off->gso_size > 0;
+}
+
+/* The guest's root can put any header in front of a packet socket's frame (PACKET_VNET_HDR in
+ * packet(7)); the kernel checks it, but its checks are no contract. False: the frame is to be
+ * dropped. */
+static bool read_vnet(const uint8_t *h, size_t len, struct offload *off)
+{
+	*off = (struct offload){0};
+	if (h[VH_FLAGS] & VIRTIO_NET_HDR_F_NEEDS_CSUM) {
+		off->csum_partial = true;
+		off->csum_start = get_le16(h + VH_CSUM_START);
+		off->csum_offset = get_le16(h + VH_CSUM_OFFSET);
+		if ((size_t)off->csum_start + off->csum_offset + 2 > len)
+			return false;
+	}
+	return read_gso(h, off) && off->header_len <= len;
+}
+
+static void drop(struct tap_link *link, enum drop_reason why)
+{
+	if (link->counters)
+		count_drop(link->counters, why);
+}
+
+/* Reads one frame to slot. 1: *f is a frame. 0: dropped. Negative errno: nothing read. */
+static int read_frame(struct tun_link *t, uint8_t *slot, struct tap_frame *f)
+{
+	ssize_t n = read(t->link.fd, slot, SLOT_MAX);
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n < VNET_LEN + ETH_HEADER_LEN) {
+		drop(&t->link, DROP_FRAME_SHORT);
+		return 0;
+	}
+	f->data = slot + VNET_LEN;
+	f->len = (size_t)n - VNET_LEN;
+	if (!read_vnet(slot, f->len, &f->off)) {
+		drop(&t->link, DROP_L4_HEADER);
+		return 0;
+	}
+	return 1;
+}
+
+/* Not the end of the link: nothing there, or the device is down (EAGAIN as seen on 6.18; EIO is
+ * what writing gives then). */
+static bool is_passing(int err)
+{
+	return err == -EAGAIN || err == -EINTR || err == -ENOBUFS || err == -ENOMEM || err == -EIO;
+}
+
+static int tun_receive(struct tap_link *link, struct tap_frame *frames, unsigned max,
+		       unsigned *count)
+{
+	struct tun_link *t = tun_of(link);
+	size_t at = SLOT_SHIFT;
+	unsigned n = 0;
+
+	/* Dropped frames count towards max, so that a flood of bad ones can't hold the loop. */
+	for (unsigned reads = 0; reads < max && at + SLOT_MAX <= ARENA_LEN; reads++) {
+		int r = read_frame(t, t->arena + at, &frames[n]);
+
+		if (r < 0) {
+			if (!is_passing(r) && !n)
+				return r; /* else the next call meets it again */
+			break;
+		}
+		if (!r)
+			continue;
+		at += VNET_LEN + frames[n].len + SLOT_ALIGN - 1 - SLOT_SHIFT;
+		at = at / SLOT_ALIGN * SLOT_ALIGN + SLOT_SHIFT;
+		n++;
+	}
+	*count = n;
+	return 0;
+}
+
+static int write_frame(int fd, const struct tap_out *f)
+{
+	uint8_t header[VNET_LEN];
+	struct iovec iov[1 + TAP_IOV_MAX] = {{.iov_base = header, .iov_len = sizeof(header)}};
+
+	if (f->iov_count > TAP_IOV_MAX)
+		return -EINVAL;
+	write_vnet(header, &f->off);
+	memcpy(iov + 1, f->iov, (size_t)f->iov_count * sizeof(*iov));
+	return writev(fd, iov, 1 + f->iov_count) < 0 ? -errno : 0;
+}
+
+static int tun_send(struct tap_link *link, const struct tap_out *frames, unsigned n, unsigned *sent)
+{
+	unsigned i;
+
+	for (i = 0; i < n; i++) {
+		int r = write_frame(link->fd, &frames[i]);
+
+		if (r == -EAGAIN || r == -EINTR || r == -ENOBUFS || r == -ENOMEM)
+			break; /* full */
+		if (r == -EBADFD)
+			return r; /* the guest deleted the device */
+		if (r < 0)
+			/* EIO: the guest has it down just now; EINVAL: it doesn't like this frame.
+			 * Lost, as on any wire. */
+			drop(link, DROP_LINK_ERROR);
+	}
+	*sent = i;
+	return 0;
+}
+
+static void tun_free(struct tap_link *link)
+{
+	struct tun_link *t = tun_of(link);
+
+	fd_close(&link->fd);
+	free(t->arena);
+	free(t);
+}
+
+int tun_link_new(int fd, const struct tap_features *features, struct tap_link **out)
+{
+	static const struct tap_ops ops = {
+	    .receive = tun_receive, .send = tun_send, .free = tun_free};
+	struct tun_link *t = calloc(1, sizeof(*t));
+
+	if (t)
+		t->arena = malloc(ARENA_LEN);
+	if (!t || !t->arena) {
+		free(t);
+		fd_close(&fd);
+		return -ENOMEM;
+	}
+	t->link = (struct tap_link){.ops = &ops, .fd = fd, .features = *features};
+	*out = &t->link;
+	return 0;
+}
+
+/* Switches on as much as the kernel has of what the guest may leave to us. */
+static int set_offloads(int fd, struct tap_features *features)
+{
+	const unsigned tso = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
+	const unsigned wanted[] = {tso | TUN_F_TSO_ECN | TUN_F_USO4 | TUN_F_USO6,
+				   tso | TUN_F_TSO_ECN, tso, TUN_F_CSUM, 0};
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		if (!ioctl(fd, TUNSETOFFLOAD, wanted[i])) {
+			/* What we may send has needed no offload since there are virtio headers,
+			 * except UDP_L4, which came together with the flags. */
+			features->csum = features->tcp_gso = true;
+			features->udp_gso = wanted[i] & TUN_F_USO4;
+			return 0;
+		}
+	}
+	return -errno;
+}
+
+static int set_up(int fd, const char *name, struct tap_features *features, const char **step)
+{
+	struct ifreq ifr = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+	int header_len = VNET_LEN, le = 1, r;
+
+	*step = "TUNSETIFF";
+	if (strlen(name) >= sizeof(ifr.ifr_name))
+		return -ENAMETOOLONG;
+	memcpy(ifr.ifr_name, name, strlen(name));
+	if (ioctl(fd, TUNSETIFF, &ifr) < 0)
+		return -errno;
+	*step = "TUNSETVNETHDRSZ";
+	if (ioctl(fd, TUNSETVNETHDRSZ, &header_len) < 0)
+		return -errno;
+	*step = "TUNSETVNETLE"; /* 4.0; before, headers were in host order */
+	if (ioctl(fd, TUNSETVNETLE, &le) < 0 && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+		return -errno;
+	*step = "TUNSETOFFLOAD";
+	r = set_offloads(fd, features);
+	return r;
+}
+
+int tun_open(const char *name, struct tap_features *features, int *fd_out, const char **step)
+{
+	cleanup_fd int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	struct tap_features got;
+	int r;
+
+	if (fd < 0) {
+		*step = "open /dev/net/tun";
+		return -errno;
+	}
+	r = set_up(fd, name, &got, step);
+	if (r < 0)
+		return r;
+	*features = got;
+	*fd_out = take_fd(&fd);
+	return 0;
+}
