@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the command line says, as plain values: parsed, then checked, then const. Opening, looking up and printing come later. */
+/* What the command line says, as plain values: parsed, then checked, then const. Opening, looking
+ * up and printing come later. */
 #ifndef PASST_CONFIG_H
 #define PASST_CONFIG_H
 
@@ -42,7 +43,7 @@ struct config {
 	const char *interface; /* -i, or NULL */
 	struct config_family family[IP_FAMILIES];
 	bool dns_given; /* some -D: resolv.conf of that family is not used */
-	bool dns_off;	/* -D none */
+	bool dns_off;   /* -D none */
 	char search[RESOLVER_SEARCH_MAX][RESOLVER_NAME_MAX];
 	unsigned search_count;
 	bool search_given, search_off;
@@ -57,14 +58,17 @@ struct config {
 	const char *netns, *userns; /* as given */
 	bool netns_only, netns_quit;
 	pid_t target_pid; /* 0: none */
-	char **command;	  /* NULL-terminated, or NULL: the shell */
+	char **command;   /* NULL-terminated, or NULL: the shell */
 };
 
 #define CONFIG_ERROR_MAX 512
 
-/* Parses and checks. Opens nothing, prints nothing. 0, or -EINVAL with one line in error that names the option and value
- * (*usage then says whether getopt-style usage text belongs after it). argv may be permuted, never written to. */
-int config_parse(int argc, char **argv, struct config *out, char error[CONFIG_ERROR_MAX], bool *usage) must_check;
+/* Parses and checks. Opens nothing, prints nothing. 0, or -EINVAL with one line in error that names
+ * the option and value
+ * (*usage then says whether getopt-style usage text belongs after it). argv may be permuted, never
+ * written to. */
+int config_parse(int argc, char **argv, struct config *out, char error[CONFIG_ERROR_MAX],
+		 bool *usage) must_check;
 
 /* Writes the help text of this program to f, from the option rows. */
 #include <stdio.h>

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "passt/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int files_sanitize(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+	} while (fd <= 2 && fcntl(fd, F_SETFD, 0) == 0);
+	if (close_range(3, ~0U, 0) < 0 &&
+	    errno != ENOSYS) /* Linux 5.9; without it CLOEXEC must do */
+		return -errno;
+	return 0;
+}
+
+static int open_own(const char *path, const char *what, int *out)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (fd < 0) {
+		int r = -errno;
+
+		log_at(what[0] == 'p' ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR, "Can't open %s %s: %s",
+		       what, path, strerror(-r));
+		return r;
+	}
+	*out = fd;
+	return 0;
+}
+
+/* First line of the log file: who wrote it. */
+static int start_log(const struct config *cfg, const char *ident)
+{
+	char exe[PATH_MAX] = "", header[PATH_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	int fd, r = open_own(cfg->log_file, "log file", &fd);
+
+	if (r < 0)
+		return r;
+	exe[n < 0 ? 0 : n] = '\0';
+	snprintf(header, sizeof(header), "%s %s: %s (%d)", ident, VERSION, exe, getpid());
+	r = log_open_file(fd, header, cfg->log_size);
+	if (r < 0)
+		log_err("Can't write log file %s: %s", cfg->log_file, strerror(-r));
+	return r;
+}
+
+int files_open(const struct config *cfg, const char *ident, struct files *out)
+{
+	struct files f = {.null = -1, .pid = -1, .pcap = -1};
+	int r = 0;
+
+	f.null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (f.null < 0) {
+		r = -errno;
+		log_err("Can't open /dev/null: %s", strerror(-r));
+	}
+	if (!r && cfg->pid_file)
+		r = open_own(cfg->pid_file, "PID file", &f.pid);
+	if (!r && cfg->log_file)
+		r = start_log(cfg, ident);
+	if (!r && !cfg->log_file)
+		log_open_syslog(ident);
+	if (!r && cfg->pcap && !open_own(cfg->pcap, "pcap file", &f.pcap))
+		log_info("Saving packets to %s", cfg->pcap);
+	if (r < 0) {
+		fd_close(&f.null);
+		fd_close(&f.pid);
+		return r;
+	}
+	*out = f;
+	return 0;
+}
+
+int files_write_pid(struct files *f, pid_t pid)
+{
+	int n, r = 0;
+
+	if (f->pid < 0)
+		return 0;
+	n = dprintf(f->pid, "%d\n", pid);
+	if (n < 0)
+		r = -errno;
+	fd_close(&f->pid);
+	return r;
+}

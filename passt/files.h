@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files of the program's own: opened before anything is given up, used afterwards. */
+#ifndef PASST_FILES_H
+#define PASST_FILES_H
+
+#include <sys/types.h>
+
+#include "passt/config.h"
+
+struct files {
+	int null, pid, pcap; /* -1: none; log_file belongs to core/log once started */
+};
+
+/* Makes sure that 0 to 2 are open (on /dev/null, if they weren't) and that nothing else is:
+ * descriptors that a caller forgot are closed. 0 or negative errno. */
+int files_sanitize(void) must_check;
+
+/* Opens PID, log and pcap file as configured. A pcap that can't be opened is a warning, the others
+ * are errors, already reported. 0 or negative errno. */
+int files_open(const struct config *cfg, const char *ident, struct files *out) must_check;
+
+/* Writes the PID file, if there is one, and closes it. 0 or negative errno. */
+int files_write_pid(struct files *f, pid_t pid) must_check;
+
+#endif

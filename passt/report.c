@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "passt/report.h"
+
+static const char *const family_names[IP_FAMILIES] = {[IP_V4] = "IPv4", [IP_V6] = "IPv6"};
+
+void report_warnings(const struct config *cfg, const struct plan *plan)
+{
+	const struct resolver *r = &plan->resolver;
+
+	for (int f = 0; f < IP_FAMILIES; f++) {
+		if (plan->local_mode[f])
+			log_info("No usable %s network on the host: local mode, the guest reaches "
+				 "only the host",
+				 family_names[f]);
+	}
+	if (plan->dns_left_out)
+		log_info("%u name server(s) on the host's loopback left out: the guest has no "
+			 "alias for it",
+			 plan->dns_left_out);
+	if (!cfg->dns_off && !cfg->config_net && !r->dns_count[IP_V4] && !r->dns_count[IP_V6])
+		log_warn("No name server found: the guest gets none");
+}
+
+static void report_interfaces(const struct config *cfg, const struct plan *plan,
+			      enum log_level level)
+{
+	for (int f = 0; f < IP_FAMILIES; f++) {
+		const struct host_family *hf = host_view_family(plan->net.host, (enum ip_family)f);
+		const struct config_family *cf = &cfg->family[f];
+		char buf[IP_TEXT_MAX];
+
+		if (cf->on && hf->found)
+			log_at(level, "Template interface: %s (%s)", hf->ifname, family_names[f]);
+		if (cf->on && hf->found && hf->default_routes > 1 && !cfg->interface)
+			log_at(level,
+			       "  %u interfaces have a default route (%s): the first one is used",
+			       hf->default_routes, family_names[f]);
+		if (cf->outbound_if)
+			log_at(level, "Outbound interface: %s (%s)", cf->outbound_if,
+			       family_names[f]);
+		if (!ip_is_unspecified(&cf->outbound))
+			log_at(level, "Outbound address: %s", ip_format(&cf->outbound, buf));
+	}
+	log_at(level, "Namespace interface: %s", plan->net.ifname);
+}
+
+static void report_family(const struct plan *plan, enum ip_family f, enum log_level level)
+{
+	const struct nat_family *nf = &plan->nat.family[f];
+	const struct netconf_family *net = &plan->net.family[f];
+	char buf[IP_TEXT_MAX], loopback[IP_TEXT_MAX];
+
+	if (!nf->on)
+		return;
+	log_at(level, "%s:", family_names[f]);
+	if (!ip_is_unspecified(&nf->map_host_loopback))
+		log_at(level, "    host loopback: %s is %s", ip_format(&nf->map_host_loopback, buf),
+		       ip_format(&ip_loopback[f], loopback));
+	if (!ip_is_unspecified(&net->address))
+		log_at(level, "    assign: %s/%u", ip_format(&net->address, buf), net->prefix_len);
+	if (!ip_is_unspecified(&net->gateway))
+		log_at(level, "    router: %s", ip_format(&net->gateway, buf));
+	if (f == IP_V6)
+		log_at(level, "    our link-local: %s", ip_format(&plan->nat.our_link_local, buf));
+	for (unsigned i = 0; i < plan->resolver.dns_count[f]; i++)
+		log_at(level, "    DNS: %s", ip_format(&plan->resolver.dns[f][i], buf));
+}
+
+void report_plan(const struct config *cfg, const struct plan *plan, enum log_level level)
+{
+	char mac[MAC_TEXT_MAX];
+
+	report_interfaces(cfg, plan, level);
+	log_at(level, "MAC: %s", mac_format(&cfg->our_mac, mac));
+	report_family(plan, IP_V4, level);
+	report_family(plan, IP_V6, level);
+	for (unsigned i = 0; i < plan->resolver.search_count; i++)
+		log_at(level, "Search: %s", plan->resolver.search[i]);
+}

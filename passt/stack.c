@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "passt/stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "icmp/icmp.h"
+#include "tap/arp.h"
+#include "tap/reassembly.h"
+#include "tcp/tcp.h"
+#include "udp/udp.h"
+
+#define BATCH_FRAMES   64
+/* Batches handled before the sockets get their turn: large enough to batch well, small enough to be
+ * fair. */
+#define BATCHES_A_TURN 4
+#define DRAIN_BATCHES  1024
+
+#define FLOWS_MAX     131072
+#define BUFFER_BUDGET ((size_t)256 << 20)
+
+struct stack {
+	struct loop_source source;
+	struct loop *loop;
+	struct stack_config cfg;
+	struct nat_guest guest;
+	struct counters counters;
+	struct tap *tap;
+	struct reassembly *reassembly;
+	struct tcp *tcp;
+	struct udp *udp;
+	struct icmp *icmp;
+	struct log_limit mac_limit;
+	usec_t now; /* of the latest batch: for stack_drain() */
+};
+
+typedef void (*packet_handler)(struct stack *s, const struct packet *p, usec_t now);
+
+static void handle_arp(struct stack *s, const struct packet *p, usec_t now)
+{
+	(void)now;
+	arp_input(s->tap, p, &s->cfg.nat.family[IP_V4].guest_assigned);
+}
+
+static void handle_tcp(struct stack *s, const struct packet *p, usec_t now)
+{
+	if (s->tcp)
+		tcp_input(s->tcp, p, now);
+	else
+		count_drop(&s->counters, DROP_PROTOCOL_OFF);
+}
+
+static void handle_udp(struct stack *s, const struct packet *p, usec_t now)
+{
+	/* The ports of DHCP and DHCPv6 servers are the gateway's own: never sent on to the host's
+	 * network. */
+	bool dhcp = p->udp.dst_port == (ip_is_v4(&p->ip.dst) ? 67 : 547);
+
+	if (s->udp && !dhcp)
+		udp_input(s->udp, p, now);
+	else
+		count_drop(&s->counters, DROP_PROTOCOL_OFF);
+}
+
+static void handle_icmp(struct stack *s, const struct packet *p, usec_t now)
+{
+	if (s->cfg.ndp_on && !ip_is_v4(&p->ip.dst) && ndp_input(s->tap, &s->cfg.ndp, p))
+		return;
+	if (s->icmp)
+		icmp_input(s->icmp, p, now);
+	else
+		count_drop(&s->counters, DROP_PROTOCOL_OFF);
+}
+
+static void handle_fragment(struct stack *s, const struct packet *p, usec_t now);
+
+static const packet_handler handlers[PACKET_KINDS] = {
+    [PACKET_ARP] = handle_arp,   [PACKET_TCP] = handle_tcp,           [PACKET_UDP] = handle_udp,
+    [PACKET_ICMP] = handle_icmp, [PACKET_FRAGMENT] = handle_fragment,
+};
+
+static void flush(struct stack *s, usec_t now)
+{
+	if (s->udp)
+		udp_flush(s->udp, now);
+	if (s->tcp)
+		tcp_flush(s->tcp, now);
+}
+
+static void handle_fragment(struct stack *s, const struct packet *p, usec_t now)
+{
+	struct packet whole;
+
+	if (!reassembly_input(s->reassembly, p, now, &whole))
+		return;
+	handlers[whole.kind](s, &whole, now);
+	flush(s, now); /* the whole is valid only until the next fragment */
+}
+
+static void learn_mac(struct stack *s, const struct packet *p, usec_t now)
+{
+	char mac[MAC_TEXT_MAX];
+
+	if (tap_learn_mac(s->tap, &p->eth_src))
+		log_limited(&s->mac_limit, now, LOG_LEVEL_DEBUG, "New guest MAC address: %s",
+			    mac_format(&p->eth_src, mac));
+}
+
+static void handle_frame(struct stack *s, const struct tap_frame *f, usec_t now)
+{
+	struct packet p;
+	enum drop_reason why;
+
+	if (packet_parse(f->data, f->len, &f->off, &p, &why) < 0) {
+		count_drop(&s->counters, why);
+		return;
+	}
+	learn_mac(s, &p, now);
+	if (p.kind != PACKET_ARP) {
+		if (!s->cfg.nat.family[ip_family(&p.ip.src)].on) {
+			count_drop(&s->counters, DROP_FAMILY_OFF);
+			return;
+		}
+		nat_guest_learn(&s->guest, &s->cfg.nat, &p.ip.src);
+	}
+	handlers[p.kind](s, &p, now);
+}
+
+/* Handles one batch; false when the link has nothing more (or is gone). */
+static bool handle_batch(struct stack *s, usec_t now)
+{
+	struct tap_frame frames[BATCH_FRAMES];
+	unsigned count;
+	int r = tap_receive(s->tap, frames, BATCH_FRAMES, &count);
+
+	if (r < 0) {
+		log_err("The guest's network device is gone: %s", strerror(-r));
+		loop_remove(s->loop, &s->source);
+		return false;
+	}
+	for (unsigned i = 0; i < count; i++)
+		handle_frame(s, &frames[i], now);
+	if (count)
+		flush(s, now);
+	return count == BATCH_FRAMES;
+}
+
+static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
+{
+	struct stack *s = container_of(src, struct stack, source);
+
+	(void)events;
+	s->now = now;
+	for (int i = 0; i < BATCHES_A_TURN && handle_batch(s, now); i++)
+		;
+}
+
+static int make_transports(struct stack *s)
+{
+	const struct stack_config *cfg = &s->cfg;
+	static const struct tcp_config tcp = {.flows_max = FLOWS_MAX,
+					      .buffer_budget = BUFFER_BUDGET};
+	static const struct udp_config udp = {.flows_max = FLOWS_MAX,
+					      .timeout_one_way = 30 * USEC_SEC,
+					      .timeout_both_ways = 180 * USEC_SEC};
+	static const struct icmp_config icmp = {.flows_max = 4096, .timeout = 60 * USEC_SEC};
+	int r = reassembly_new(s->loop, &s->counters, &s->reassembly);
+
+	if (!r && cfg->tcp_on)
+		r = tcp_new(s->loop, s->tap, &cfg->nat, &tcp, &s->tcp);
+	if (!r && cfg->udp_on)
+		r = udp_new(s->loop, s->tap, &cfg->nat, &s->guest, &udp, &s->udp);
+	if (!r && cfg->icmp_on)
+		r = icmp_new(s->loop, s->tap, &cfg->nat, &s->guest, &icmp, &s->icmp);
+	return r;
+}
+
+int stack_new(struct loop *loop, struct tap_link *link, const struct stack_config *cfg,
+	      struct stack **out)
+{
+	struct stack *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s) {
+		link->ops->free(link);
+		return -ENOMEM;
+	}
+	s->loop = loop;
+	s->cfg = *cfg;
+	nat_guest_init(&s->guest, &s->cfg.nat);
+	r = tap_new(link, &cfg->tap, &s->counters, &s->tap);
+	if (!r && cfg->pcap_fd >= 0)
+		r = tap_pcap_start(s->tap, cfg->pcap_fd);
+	if (!r)
+		r = make_transports(s);
+	if (!r) {
+		s->source = (struct loop_source){.fd = tap_fd(s->tap), .ready = on_tap};
+		r = loop_add(loop, &s->source, EPOLLIN);
+	}
+	if (r < 0) {
+		stack_free(s);
+		return r;
+	}
+	*out = s;
+	return 0;
+}
+
+void stack_free(struct stack *s)
+{
+	if (!s)
+		return;
+	if (s->source.ready)
+		loop_remove(s->loop, &s->source);
+	icmp_free(s->icmp);
+	udp_free(s->udp);
+	tcp_free(s->tcp);
+	reassembly_free(s->reassembly);
+	tap_free(s->tap);
+	free(s);
+}
+
+void stack_announce(struct stack *s)
+{
+	const struct nat_family *v4 = &s->cfg.nat.family[IP_V4], *v6 = &s->cfg.nat.family[IP_V6];
+	int r = 0;
+
+	if (v4->on && !ip_is_unspecified(&v4->guest_assigned))
+		r = arp_request(s->tap, &v4->gateway, &v4->guest_assigned);
+	if (!r && v6->on && !ip_is_unspecified(&v6->guest_assigned))
+		r = ndp_solicit(s->tap, &s->cfg.ndp, &v6->guest_assigned);
+	if (r < 0)
+		log_debug("Announcing ourselves to the guest: %s", strerror(-r));
+}
+
+void stack_drain(struct stack *s)
+{
+	for (int i = 0; i < DRAIN_BATCHES && handle_batch(s, s->now); i++)
+		;
+}
+
+void stack_log_counters(const struct stack *s)
+{
+	const struct counters *c = &s->counters;
+
+	log_debug("From the guest: %llu frames, %llu bytes; to the guest: %llu frames, %llu bytes",
+		  (unsigned long long)c->rx_frames, (unsigned long long)c->rx_bytes,
+		  (unsigned long long)c->tx_frames, (unsigned long long)c->tx_bytes);
+	for (int i = 0; i < DROP_COUNT; i++) {
+		if (c->dropped[i])
+			log_debug("Dropped: %s: %llu", drop_reason_text((enum drop_reason)i),
+				  (unsigned long long)c->dropped[i]);
+	}
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stack put together: a link, and what handles the frames that come from it. */
+#ifndef PASST_STACK_H
+#define PASST_STACK_H
+
+#include "nat/translate.h"
+#include "tap/ndp.h"
+#include "tap/tap.h"
+
+struct stack;
+
+struct stack_config {
+	struct nat_config nat;
+	struct ndp_config ndp;
+	struct tap_config tap;
+	bool tcp_on, udp_on, icmp_on, ndp_on;
+	int pcap_fd; /* taken over, or -1 */
+};
+
+/* Takes over link, also on failure. cfg is copied. 0 or negative errno. */
+int stack_new(struct loop *loop, struct tap_link *link, const struct stack_config *cfg,
+	      struct stack **out) must_check;
+void stack_free(struct stack *s);
+
+/* Makes the guest's neighbour entries known early: an ARP request and a neighbour solicitation. */
+void stack_announce(struct stack *s);
+
+/* Handles what the guest has still sent before it ended, so that its last bytes leave. */
+void stack_drain(struct stack *s);
+
+/* Writes the counters at debug level. */
+void stack_log_counters(const struct stack *s);
+
+#endif
