@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the host looks like: template interface, addresses, routes, gateway (rtnetlink by libnl-route), name servers
- * (resolv.conf). Looked at once, at start, in the host's network namespace, before any namespace or identity changes. */
+/* What the host looks like: template interface, addresses, routes, gateway (rtnetlink by libnl),
+ * name servers (resolv.conf). Looked at once, at start, in the host's network namespace, before any
+ * namespace or identity changes. */
 #ifndef HOST_HOST_H
 #define HOST_HOST_H
 
@@ -8,15 +9,16 @@
 
 #include "wire/addr.h"
 
-struct nl_cache;
+struct netlink_list;
 
 struct host_request {
 	bool family_on[IP_FAMILIES];
-	const char *interface;		       /* -i, or NULL */
+	const char *interface;                /* -i, or NULL */
 	const char *outbound_if[IP_FAMILIES]; /* --outbound-if4/6, or NULL */
 };
 
-/* What was found for one family. Without a usable template found is false and the rest unset: local mode. */
+/* What was found for one family. Without a usable template found is false and the rest unset: local
+ * mode. */
 struct host_family {
 	bool found;
 	char ifname[IF_NAMESIZE];
@@ -24,24 +26,26 @@ struct host_family {
 	struct ip_addr gateway; /* unspecified: none (point-to-point) */
 	struct ip_addr address;
 	unsigned prefix_len;
-	struct ip_addr link_local; /* IPv6: the interface's own, or unspecified */
+	struct ip_addr link_local; /* IPv6: the interface's own, or unspecified (WireGuard, say) */
 	unsigned default_routes;   /* how many interfaces had one: more than one is worth a note */
 };
 
-/* Addresses and main-table unicast routes of the template interfaces as libnl objects (struct rtnl_addr, struct rtnl_route),
- * for the agent to copy; it inherits them by fork. */
+/* Addresses and main-table unicast routes of the template interfaces as netlink messages, in the
+ * kernel's order, for the agent to copy; it inherits them by fork. */
 struct host_view;
 
-/* -ENODEV: an interface asked for does not exist (*culprit its name); other negative errno: netlink failed. Odd things on the host are
- * never an error. */
-int host_view_new(const struct host_request *req, struct host_view **out, const char **culprit) must_check;
+/* -ENODEV: an interface asked for does not exist (*culprit its name); other negative errno: netlink
+ * failed. Odd things on the host are never an error. */
+int host_view_new(const struct host_request *req, struct host_view **out,
+		  const char **culprit) must_check;
 void host_view_free(struct host_view *v);
 const struct host_family *host_view_family(const struct host_view *v, enum ip_family family);
-struct nl_cache *host_view_addresses(const struct host_view *v);
-struct nl_cache *host_view_routes(const struct host_view *v);
+/* RTM_NEWADDR and RTM_NEWROUTE messages (host/netlink.h); empty without a template. */
+const struct netlink_list *host_view_addresses(const struct host_view *v, enum ip_family family);
+const struct netlink_list *host_view_routes(const struct host_view *v, enum ip_family family);
 
-/* resolv.conf(5): nameserver, search and domain lines; tabs, comments and zone identifiers (%eth0) understood; the last search line
- * holds. Pure: parses text of len bytes. */
+/* resolv.conf(5): nameserver, search and domain lines; tabs, comments and zone identifiers (%eth0)
+ * understood; the last search line holds. Pure: parses text of len bytes. */
 #define RESOLVER_DNS_MAX    3 /* a family */
 #define RESOLVER_SEARCH_MAX 6
 #define RESOLVER_NAME_MAX   254
