@@ -14,13 +14,16 @@ struct icmp_error {
 };
 
 /* Sends e about the packet with header ip, whose first bytes after the IP header are quoted
- * (transport header and payload as far as known). 0 or negative errno. */
+ * (transport header and payload as far as known: give all there is, it is cut to what an error may
+ * carry). Nothing is sent about packets that no error may be about (RFC 1122 3.2.2: to a group or
+ * from nobody). 0 or negative errno. */
 int icmp_error_send(struct tap *t, const struct icmp_error *e, const struct ip_header *ip,
 		    const void *quoted, size_t quoted_len) must_check;
 
-/* ICMP type and code for an errno of connect(2), send(2) or the error queue on a local socket
- * (ECONNREFUSED: port unreachable, EHOSTUNREACH, ENETUNREACH, EACCES/EPERM: prohibited, ETIMEDOUT:
- * host unreachable); false if none fits. */
+/* Type, code and info (the rest of *out is left alone) for an errno of connect(2), send(2) or the
+ * error queue on a local socket (ECONNREFUSED: port unreachable, EHOSTUNREACH, ENETUNREACH,
+ * EACCES/EPERM: prohibited, ETIMEDOUT: host unreachable); false if none fits, as for ECONNREFUSED
+ * of TCP, which is a reset. */
 bool icmp_error_from_errno(int err, enum ip_family family, uint8_t proto, struct icmp_error *out);
 
 #endif

@@ -3,12 +3,14 @@
 #ifndef TAP_NDP_H
 #define TAP_NDP_H
 
+#include "nat/translate.h"
 #include "tap/tap.h"
 
 #define NDP_DNS_MAX    3
 #define NDP_SEARCH_MAX 6
 
 struct ndp_config {
+	const struct nat_guest *guest; /* never answered for, nor is prefix; may be NULL */
 	bool ra_on;                    /* answer router solicitations */
 	struct ip_addr our_link_local; /* source of all we send */
 	struct ip_addr prefix; /* guest's address; the /64 of it is advertised; unspecified: no
