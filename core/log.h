@@ -51,13 +51,16 @@ bool log_limit_pass(struct log_limit *limit, usec_t now);
 	} while (0)
 
 /* Where messages go (behaviour: before "up" to stderr and the destination, afterwards to the
- * destination only).
+ * destination only). None of it opens anything later on, so it all works under a system-call
+ * filter.
  *
- * log_open_syslog: a datagram socket to /dev/log, lines "<severity> ident: text"; a missing
- * /dev/log is no error. log_open_file: takes fd, open for reading and writing; writes header as its
- * first line and keeps the file at limit bytes at most by cutting from the front. 0 or negative
- * errno. log_set_stderr: whether lines go to stderr (at first they do), with time stamps or
- * without. */
+ * log_open_syslog: a datagram socket to /dev/log, "<priority> ident: text"; a missing /dev/log is
+ * no error.
+ * log_open_file: takes fd, open for reading and writing, closed on failure too; writes header as
+ * its first line and keeps the file at limit bytes at most (4 pages or more, else -EINVAL) by
+ * cutting from the front. 0 or negative errno. log_set_stderr: whether lines go to stderr (at first
+ * they do), with stamps and level tags or the bare text. Stamps count from the first call of a
+ * function of this group or the first message. */
 void log_open_syslog(const char *ident);
 int log_open_file(int fd, const char *header, size_t limit) must_check;
 void log_set_stderr(bool on, bool stamps);
@@ -65,7 +68,7 @@ void log_set_stderr(bool on, bool stamps);
 /* Writes one line to every destination with write(2) and send(2) only: safe in a signal handler. */
 void log_raw(const char *text, size_t len);
 
-/* Flushes to disk what went to the file. */
+/* Flushes to disk what went to the file. Messages after it are still written. */
 void log_close(void);
 
 #endif
