@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pasta's namespaces and the agent inside them. Messages for the user are written here; callers exit 1 on failure. */
+/* pasta's namespaces and the agent inside them. Messages for the user are written here; callers
+ * exit 1 on failure. */
 #ifndef PASTA_PASTA_H
 #define PASTA_PASTA_H
 
@@ -11,30 +12,39 @@ struct pasta;
 
 struct pasta_config {
 	/* A new namespace with a command, or an existing one to join. */
-	char **command;	      /* NULL: a login shell, $SHELL or /bin/sh. Only looked at if nothing is joined */
-	pid_t target_pid;     /* or 0 */
-	const char *netns;    /* path, or NULL */
-	const char *userns;   /* path, or NULL */
+	char **command;     /* NULL: a login shell, $SHELL or /bin/sh. Only looked at if nothing is
+			       joined */
+	pid_t target_pid;   /* or 0 */
+	const char *netns;  /* path, or NULL */
+	const char *userns; /* path, or NULL */
 	bool netns_only, netns_quit;
 	const char *hostname; /* -H, or NULL: pasta- and the host's */
 	struct netconf net;
 };
 
-/* Forks the agent, which makes or joins the namespaces, opens the tap, sets up the network and waits. On success *tap_fd
- * is the engine's. 0 or negative errno (already reported to the user). */
-int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd, struct tap_features *features,
-		struct netconf_result *result) must_check;
+/* Forks the agent, which makes or joins the namespaces, opens the tap, sets up the network and
+ * waits. On success *tap_fd is the engine's. 0 or negative errno (already reported to the user). */
+int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd,
+		struct tap_features *features, struct netconf_result *result) must_check;
 
 /* true if a command runs (or will) in the namespace, false if an existing one was joined. */
 bool pasta_has_command(const struct pasta *p);
 
-/* Watches what ends or concerns the program from now on: signals (SIGTERM, SIGINT, SIGHUP, SIGQUIT; passed on to the command,
- * or ending a pasta without one), the agent's messages, the namespace going away. It stops the loop with the exit status. */
+/* Watches what ends or concerns the program from now on: signals (SIGTERM, SIGINT, SIGHUP, SIGQUIT;
+ * passed on to the command, or ending a pasta without one), the agent's messages, the namespace
+ * going away. It stops the loop with the exit status. */
 int pasta_attach(struct pasta *p, struct loop *loop) must_check;
 
 /* Everything is ready: the command may start. */
 int pasta_release(struct pasta *p) must_check;
 
+/* The loop has ended: kills what is left of the command's PID namespace, waits until it is gone,
+ * and takes the terminal's foreground group back if a shell inside had it. The tap (-1: none) is
+ * left to the dying network namespace, as closing it otherwise takes some 20 ms; this does nothing
+ * to a namespace that was joined. */
+void pasta_leave(struct pasta *p, int tap_fd);
+
+/* Does pasta_leave(p, -1) if that was not done. */
 void pasta_free(struct pasta *p);
 
 #endif

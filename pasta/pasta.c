@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pasta/pasta.h"
+
+#include <errno.h>
+#include <linux/if_tun.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "pasta/agent.h"
+#include "pasta/agent_message.h"
+#include "pasta/watch.h"
+
+struct pasta {
+	bool has_command;
+	bool leads_session;
+	pid_t agent; /* a child to be waited for, or 0 */
+	struct netns_watch *watch;
+	struct loop *loop;
+	struct loop_source agent_src;  /* the socket to the agent */
+	struct loop_source signal_src; /* signalfd */
+	int terminal;        /* descriptor of it if we are its foreground group, else -1 */
+	bool terminal_taken; /* a group inside was in the foreground at the end */
+};
+
+/* Waits for the agent. Its end as a shell has it. */
+static int reap_agent(struct pasta *p)
+{
+	siginfo_t info = {0};
+	int r;
+
+	do {
+		r = waitid(P_PID, (id_t)p->agent, &info, WEXITED);
+	} while (r < 0 && errno == EINTR);
+	p->agent = 0;
+	if (r < 0)
+		return EXIT_FAILURE;
+	return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+}
+
+static int fork_agent(struct pasta *p, const struct pasta_config *cfg,
+		      const struct namespace_target *target, int sock)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	int r = 0;
+
+	/* An inherited SIG_IGN would have the kernel reap our child unseen (sigaction(2)). */
+	signal(SIGCHLD, SIG_DFL);
+	if (p->has_command) {
+		r = namespace_clone(&p->agent);
+		if (r == 0 && p->agent == 0) {
+			fd_close(&p->agent_src.fd); /* else it would never see our end */
+			agent_run(cfg, sock, uid, gid);
+		}
+		return r;
+	}
+	p->agent = fork();
+	if (p->agent < 0) {
+		r = -errno;
+		log_err("Can't fork: %s", strerror(-r));
+		p->agent = 0;
+	} else if (p->agent == 0) {
+		agent_run_joined(cfg, target, sock);
+	}
+	return r;
+}
+
+/* The data path relies on these (tap/tap.h), so they aren't taken on trust. */
+static int check_tap(int fd)
+{
+	const short flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+	struct ifreq ifr = {0};
+
+	if (ioctl(fd, TUNGETIFF, &ifr) < 0 || (ifr.ifr_flags & flags) != flags) {
+		log_err("The agent sent something else than a tap device");
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+static int await_ready(struct pasta *p, int *tap, struct tap_features *features,
+		       struct netconf_result *result)
+{
+	struct agent_message m;
+	cleanup_fd int fd = -1;
+	int r = agent_message_receive(p->agent_src.fd, AGENT_TO_ENGINE, &m, &fd);
+
+	if (r == 0 && m.type == AGENT_READY)
+		r = check_tap(fd);
+	else if (r == 0)
+		r = -ECHILD; /* EXITED: the set-up failed and said why */
+	else if (r == -EBADMSG)
+		log_err("Malformed message from the agent");
+	if (!p->has_command || r == -ECONNRESET) {
+		int status = reap_agent(p);
+
+		if (r == -ECONNRESET && status >= 128)
+			log_err("The agent was ended by signal %d", status - 128);
+	}
+	if (r < 0)
+		return r;
+	agent_ready_unpack(&m, features, result);
+	*tap = take_fd(&fd);
+	return 0;
+}
+
+static int find_terminal(void)
+{
+	pid_t group = getpgrp();
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (tcgetpgrp(fd) == group)
+			return fd;
+	}
+	return -1;
+}
+
+static int start(struct pasta *p, const struct pasta_config *cfg, struct namespace_target *target)
+{
+	cleanup_fd int agent_end = -1;
+	int pair[2], r;
+
+	if (!p->has_command) {
+		r = namespace_target_open(target, cfg->target_pid, cfg->netns, cfg->userns,
+					  cfg->netns_only);
+		if (r < 0)
+			return r;
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		r = -errno;
+		log_err("Can't make a socket pair: %s", strerror(-r));
+		return r;
+	}
+	p->agent_src.fd = pair[0];
+	agent_end = pair[1];
+	r = fork_agent(p, cfg, target, agent_end);
+	if (r < 0)
+		return r;
+	if (!p->has_command && cfg->netns_quit)
+		r = netns_watch_new(target, &p->watch);
+	return r;
+}
+
+int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd,
+		struct tap_features *features, struct netconf_result *result)
+{
+	struct namespace_target *target = calloc(1, sizeof(*target));
+	struct pasta *p = calloc(1, sizeof(*p));
+	int r = target && p ? 0 : -ENOMEM;
+
+	if (r == 0) {
+		target->user = target->net = target->pid = -1;
+		p->has_command = !cfg->target_pid && !cfg->netns;
+		p->leads_session = getsid(0) == getpid();
+		p->agent_src.fd = p->signal_src.fd = -1;
+		p->terminal = p->has_command ? find_terminal() : -1;
+		r = start(p, cfg, target);
+	} else {
+		log_err("Can't start: %s", strerror(-r));
+	}
+	if (r == 0)
+		r = await_ready(p, tap_fd, features, result);
+	if (target)
+		namespace_target_close(target);
+	free(target);
+	if (r < 0) {
+		pasta_free(p);
+		return r;
+	}
+	*out = p;
+	return 0;
+}
+
+bool pasta_has_command(const struct pasta *p)
+{
+	return p->has_command;
+}
+
+static void agent_spoke(struct loop_source *src, uint32_t events, usec_t now)
+{
+	struct pasta *p = container_of(src, struct pasta, agent_src);
+	struct agent_message m;
+	cleanup_fd int fd = -1;
+	int r = agent_message_receive(src->fd, AGENT_TO_ENGINE, &m, &fd);
+
+	(void)events;
+	(void)now;
+	if (r == -EAGAIN)
+		return;
+	loop_remove(p->loop, src);
+	if (r == 0 && m.type == AGENT_EXITED) {
+		p->terminal_taken = m.exited.has_terminal;
+		loop_stop(p->loop, (int)m.exited.status);
+	} else if (r == -ECONNRESET) {
+		int status = reap_agent(p);
+
+		log_err("The agent ended, and the namespace with it");
+		loop_stop(p->loop, status >= 128 ? status : EXIT_FAILURE);
+	} else {
+		log_err("Malformed message from the agent");
+		loop_stop(p->loop, EXIT_FAILURE);
+	}
+}
+
+/* A signal that the terminal sent went to its whole foreground group, the command included. Only
+ * SIGHUP for a session leader is for that process alone (the group gets it when the leader ends).
+ */
+static bool reached_group(const struct pasta *p, const struct signalfd_siginfo *info)
+{
+	return info->ssi_code == SI_KERNEL && !(info->ssi_signo == SIGHUP && p->leads_session);
+}
+
+static void signal_came(struct loop_source *src, uint32_t events, usec_t now)
+{
+	struct pasta *p = container_of(src, struct pasta, signal_src);
+	struct signalfd_siginfo info;
+	struct agent_message m = {.type = AGENT_SIGNAL};
+	int r;
+
+	(void)events;
+	(void)now;
+	if (read(src->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (!p->has_command) {
+		loop_stop(p->loop, EXIT_SUCCESS);
+		return;
+	}
+	m.signal.number = info.ssi_signo;
+	m.signal.from_terminal = reached_group(p, &info);
+	r = agent_message_send(p->agent_src.fd, &m, -1);
+	if (r < 0)
+		log_debug("Signal %u not passed on: %s", info.ssi_signo, strerror(-r));
+}
+
+static int watch_signals(struct pasta *p)
+{
+	sigset_t handled, blocked;
+
+	sigemptyset(&handled);
+	sigaddset(&handled, SIGTERM);
+	sigaddset(&handled, SIGQUIT);
+	/* A foreground pasta without a command leaves Ctrl-C to the kernel, so that the caller's
+	 * shell sees what it was. By the time of this call a background one has a session of its
+	 * own. */
+	if (p->has_command || getsid(0) == getpid()) {
+		sigaddset(&handled, SIGINT);
+		sigaddset(&handled, SIGHUP);
+	}
+	/* Blocked, SIGTTOU lets a group in the background set the terminal's group (tcsetpgrp(3))
+	 * and write to it. */
+	blocked = handled;
+	sigaddset(&blocked, SIGTTOU);
+	if (sigprocmask(SIG_BLOCK, &blocked, NULL) < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+		return -errno;
+	p->signal_src.fd = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (p->signal_src.fd < 0)
+		return -errno;
+	p->signal_src.ready = signal_came;
+	return loop_add(p->loop, &p->signal_src, EPOLLIN);
+}
+
+int pasta_attach(struct pasta *p, struct loop *loop)
+{
+	int r;
+
+	p->loop = loop;
+	r = watch_signals(p);
+	if (r == 0 && p->has_command) {
+		p->agent_src.ready = agent_spoke;
+		r = fd_set_nonblock(p->agent_src.fd);
+		if (r == 0)
+			r = loop_add(loop, &p->agent_src, EPOLLIN);
+	}
+	if (r == 0 && p->watch)
+		r = netns_watch_attach(p->watch, loop);
+	if (r < 0)
+		log_err("Can't watch signals and namespace: %s", strerror(-r));
+	return r;
+}
+
+int pasta_release(struct pasta *p)
+{
+	const struct agent_message m = {.type = AGENT_RELEASE};
+	int r = p->has_command ? agent_message_send(p->agent_src.fd, &m, -1) : 0;
+
+	if (r < 0)
+		log_err("Can't start the command: %s", strerror(-r));
+	return r;
+}
+
+void pasta_leave(struct pasta *p, int tap_fd)
+{
+	if (!p->agent)
+		return;
+	if (tap_fd >= 0 && ioctl(tap_fd, TUNSETPERSIST, 1) < 0)
+		log_debug("TUNSETPERSIST: %s", strerror(errno));
+	/* Ends the agent, if it isn't ending anyway, and with it all that is left in there. */
+	if (p->loop)
+		loop_remove(p->loop, &p->agent_src);
+	fd_close(&p->agent_src.fd);
+	(void)reap_agent(p);
+	if (p->terminal >= 0 && p->terminal_taken && tcsetpgrp(p->terminal, getpgrp()) < 0)
+		log_debug("The terminal can't be had back: %s", strerror(errno));
+}
+
+void pasta_free(struct pasta *p)
+{
+	if (!p)
+		return;
+	pasta_leave(p, -1);
+	netns_watch_free(p->watch);
+	if (p->loop && p->signal_src.fd >= 0)
+		loop_remove(p->loop, &p->signal_src);
+	fd_close(&p->signal_src.fd);
+	fd_close(&p->agent_src.fd);
+	free(p);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "seccomp/steps.h"
+
+/* The system calls and not libcap-ng: to know the bounding set that reads /proc/PID/status with the
+ * PID it has in its own PID namespace, which in the agent is another process, and behind an empty
+ * root none. */
+
+/* The kernel's last capability is the one after which the bounding set can't be asked for (EINVAL,
+ * capabilities(7)). */
+static bool exists(unsigned cap)
+{
+	return prctl(PR_CAPBSET_READ, cap) >= 0;
+}
+
+static int drop_bounding(void)
+{
+	for (unsigned cap = 0; exists(cap); cap++) {
+		if (prctl(PR_CAPBSET_DROP, cap) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static bool all_gone(bool bounding)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		if (data[i].effective || data[i].permitted || data[i].inheritable)
+			return false;
+	}
+	for (unsigned cap = 0; exists(cap); cap++) {
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) != 0 ||
+		    (bounding && prctl(PR_CAPBSET_READ, cap) != 0))
+			return false;
+	}
+	return true;
+}
+
+int step_capabilities(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+	int r = drop_bounding(); /* first: it needs CAP_SETPCAP */
+
+	if (r < 0 && r != -EPERM)
+		return r;
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &header, none) < 0)
+		return -errno;
+	return all_gone(r == 0) ? r : -EIO;
+}

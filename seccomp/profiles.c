@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each kind of process may ask of the kernel once it is sealed. Everything else ends it
+ * (filter.c). */
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <linux/sockios.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "seccomp/steps.h"
+
+#define CALL(name)                                                                                 \
+	{                                                                                          \
+		.number = SCMP_SYS(name)                                                           \
+	}
+#define CALL_IF(name, n, m, v)                                                                     \
+	{                                                                                          \
+		.number = SCMP_SYS(name), .when = { {(n), (m), (uint32_t)(v)} }                    \
+	}
+#define CALL_EQ(name, n, v) CALL_IF(name, n, UINT32_MAX, v)
+#define SOCKET(domain, type)                                                                       \
+	{                                                                                          \
+		.number = SCMP_SYS(socket), .when = {                                              \
+			{0, UINT32_MAX, (domain)},                                                 \
+			{1, 0xf, (type)}                                                           \
+		}                                                                                  \
+	}
+
+static const struct profile_call common[] = {
+    /* malloc(3). Memory never becomes executable. */
+    CALL(brk),
+    CALL_IF(mmap, 2, PROT_EXEC, 0),
+    CALL_IF(mprotect, 2, PROT_EXEC, 0),
+    CALL(munmap),
+    CALL(mremap),
+    CALL(madvise),
+    CALL(futex),
+    /* The clock where the vDSO has none (a clocksource of a virtual machine); time stamps of the
+       log. */
+    CALL(clock_gettime),
+    CALL(gettimeofday),
+    /* stack_chk_fail, malloc's tcache and hash keys ask for randomness late. */
+    CALL(getrandom),
+    /* Signals: return from the handler, a call interrupted by SIGSTOP and SIGCONT. */
+    CALL(rt_sigreturn),
+    CALL(restart_syscall),
+    CALL(rt_sigprocmask),
+    /* Descriptors; the log's lines to stderr, file and syslog. */
+    CALL(read),
+    CALL(write),
+    CALL(close),
+    CALL(recvmsg),
+    CALL(sendmsg),
+    CALL(sendto),
+    /* Reading back that the filter holds. */
+    CALL_EQ(prctl, 0, PR_GET_SECCOMP),
+    CALL(getpid),
+    CALL(exit_group),
+};
+
+static const struct profile_call engine_pasta[] = {
+    /* The loop. */
+    CALL(epoll_wait),
+    CALL(epoll_pwait),
+    CALL(epoll_ctl),
+    /* Sockets towards the host: TCP, UDP, and echo by SOCK_DGRAM with IPPROTO_ICMP. No raw, packet,
+       netlink or UNIX ones. */
+    SOCKET(AF_INET, SOCK_STREAM),
+    SOCKET(AF_INET, SOCK_DGRAM),
+    SOCKET(AF_INET6, SOCK_STREAM),
+    SOCKET(AF_INET6, SOCK_DGRAM),
+    CALL(bind),
+    CALL(connect),
+    CALL(listen),
+    CALL(accept4),
+    CALL(shutdown),
+    CALL(getsockopt),
+    CALL(setsockopt),
+    CALL(getsockname),
+    CALL(getpeername),
+    /* Data, in batches where there is one. */
+    CALL(readv),
+    CALL(writev),
+    CALL(recvfrom),
+    CALL(recvmmsg),
+    CALL(sendmmsg),
+    CALL_EQ(fcntl, 1, F_GETFL),
+    CALL_EQ(fcntl, 1, F_SETFL),
+    CALL_EQ(fcntl, 1, F_GETFD),
+    CALL_EQ(fcntl, 1, F_SETFD),
+    /* Bytes waiting in and out of a socket. */
+    CALL_EQ(ioctl, 1, SIOCINQ),
+    CALL_EQ(ioctl, 1, SIOCOUTQ),
+    /* Log file: cut from the front (either way); it and the capture are flushed at the end. */
+    CALL(lseek),
+    CALL(pread64),
+    CALL(pwrite64),
+    CALL(ftruncate),
+    CALL(fallocate),
+    CALL(fsync),
+    CALL(fdatasync),
+    CALL(fstat),
+    /* Is the name of the namespace still there (pasta/watch.c); below an empty root only kept
+       folders lead anywhere. */
+    CALL(newfstatat),
+    /* The end: the tap is left to the namespace, the agent waited for, the terminal taken back. */
+    CALL_EQ(ioctl, 1, TUNSETPERSIST),
+    CALL(waitid),
+    CALL_EQ(ioctl, 1, TIOCGPGRP),
+    CALL_EQ(ioctl, 1, TIOCSPGRP),
+    CALL(getpgrp),
+    CALL(getpgid),
+};
+
+static const struct profile_call agent[] = {
+    /* Waiting for the engine and for children. */
+    CALL(poll),
+    CALL(ppoll),
+    CALL(waitid),
+    /* What the engine may have passed on to the command, and whether the terminal did so already.
+     */
+    CALL_EQ(kill, 1, SIGTERM),
+    CALL_EQ(kill, 1, SIGINT),
+    CALL_EQ(kill, 1, SIGHUP),
+    CALL_EQ(kill, 1, SIGQUIT),
+    CALL(getpgrp),
+    CALL(getpgid),
+    CALL_EQ(ioctl, 1, TIOCGPGRP),
+};
+
+#define LIST(calls)                                                                                \
+	{                                                                                          \
+		calls, sizeof(calls) / sizeof((calls)[0])                                          \
+	}
+
+const struct profile_list *profile_common(void)
+{
+	static const struct profile_list list = LIST(common);
+
+	return &list;
+}
+
+const struct profile_list *profile_own(enum sandbox_profile profile)
+{
+	static const struct profile_list lists[] = {
+	    [SANDBOX_ENGINE_PASTA] = LIST(engine_pasta),
+	    [SANDBOX_AGENT] = LIST(agent),
+	};
+
+	return &lists[profile];
+}
