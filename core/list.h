@@ -39,6 +39,18 @@ static inline void list_append(struct list *head, struct list *node)
 	head->prev = node;
 }
 
+/* Moves every member of from to the tail of to. */
+static inline void list_move_all(struct list *to, struct list *from)
+{
+	if (list_empty(from))
+		return;
+	from->next->prev = to->prev;
+	to->prev->next = from->next;
+	from->prev->next = to;
+	to->prev = from->prev;
+	list_init(from);
+}
+
 #define list_foreach(pos, head)                                                                    \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 

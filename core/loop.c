@@ -92,10 +92,15 @@ static usec_t clock_now(void)
 	return (usec_t)t.tv_sec * USEC_SEC + (usec_t)t.tv_nsec / 1000;
 }
 
+/* What a task puts off, itself perhaps, has to wait for the next turn: so nobody is starved. */
 static void run_tasks(struct loop *l, usec_t now)
 {
-	while (!list_empty(&l->tasks)) {
-		struct loop_task *task = container_of(l->tasks.next, struct loop_task, node);
+	struct list todo;
+
+	list_init(&todo);
+	list_move_all(&todo, &l->tasks);
+	while (!list_empty(&todo)) {
+		struct loop_task *task = container_of(todo.next, struct loop_task, node);
 
 		list_remove(&task->node);
 		task->run(task, now);
@@ -105,7 +110,7 @@ static void run_tasks(struct loop *l, usec_t now)
 int loop_turn(struct loop *l, usec_t now, int timeout_ms)
 {
 	bool real = now == USEC_NEVER;
-	int n = epoll_wait(l->epoll_fd, l->batch, BATCH, timeout_ms);
+	int n = epoll_wait(l->epoll_fd, l->batch, BATCH, list_empty(&l->tasks) ? timeout_ms : 0);
 
 	if (n < 0 && errno != EINTR)
 		return -errno;

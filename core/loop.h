@@ -47,7 +47,8 @@ static inline void loop_task_init(struct loop_task *task, void (*run)(struct loo
 	task->run = run;
 }
 
-/* Runs task at the end of this turn; no effect if it is waiting already. */
+/* Runs task at the end of this turn, or of the next one if called by a task; no effect if it is
+ * waiting already. */
 void loop_defer(struct loop *l, struct loop_task *task);
 
 /* Takes a waiting task out again; harmless if it isn't waiting. */

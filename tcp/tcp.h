@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP between the guest and host sockets: we are the guest's peer, a socket carries on from there (RFC 9293). */
+/* TCP between the guest and host sockets: we are the guest's peer, a socket carries on from there
+ * (RFC 9293). */
 #ifndef TCP_TCP_H
 #define TCP_TCP_H
 
@@ -10,14 +11,15 @@
 struct tcp;
 
 struct tcp_config {
-	unsigned flows_max;    /* flows at a time; further SYNs are dropped and counted */
-	size_t buffer_budget;  /* bytes of overflow and reordering buffers, all flows together */
-	bool force_no_peek_off; /* as if the kernel had no SO_PEEK_OFF for TCP (before 6.9): tests */
+	unsigned flows_max;   /* flows at a time; further SYNs are dropped and counted */
+	size_t buffer_budget; /* bytes of overflow and reordering buffers, all flows together */
+	bool
+	    force_no_peek_off; /* as if the kernel had no SO_PEEK_OFF for TCP (before 6.9): tests */
 };
 
 /* loop, tap and nat outlive the tcp. 0 or negative errno. */
-int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat, const struct tcp_config *cfg,
-	    struct tcp **out) must_check;
+int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
+	    const struct tcp_config *cfg, struct tcp **out) must_check;
 void tcp_free(struct tcp *t); /* closes every socket, with a reset to the guest and the peer */
 
 /* A PACKET_TCP from the guest. */

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The room's front door: set-up, segments in, flush, end. */
+#include "tcp/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tcp/tcp_flow.h"
+#include "tcp/tcp_source.h"
+
+static void do_work(struct tcp *t, usec_t now)
+{
+	struct list todo;
+
+	list_init(&todo);
+	list_move_all(&todo, &t->work);
+	while (!list_empty(&todo)) {
+		struct tcp_flow *f = container_of(todo.next, struct tcp_flow, work);
+
+		list_remove(&f->work);
+		tcp_flow_work(f, now);
+	}
+	tcp_reap(t);
+}
+
+static void run_again(struct loop_task *task, usec_t now)
+{
+	do_work(container_of(task, struct tcp, again), now);
+}
+
+/* true if the kernel keeps a peek offset for TCP of this family: taken on a socket that is not even
+ * connected. */
+static bool has_peek_off(int family)
+{
+	cleanup_fd int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int offset = 0;
+
+	return fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
+}
+
+int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
+	    const struct tcp_config *cfg, struct tcp **out)
+{
+	static const int families[IP_FAMILIES] = {[IP_V4] = AF_INET, [IP_V6] = AF_INET6};
+	struct tcp *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->loop = loop;
+	t->tap = tap;
+	t->nat = nat;
+	t->cfg = *cfg;
+	list_init(&t->work);
+	list_init(&t->dead);
+	loop_task_init(&t->again, run_again);
+	for (int i = 0; i < IP_FAMILIES; i++)
+		t->source[i] = !cfg->force_no_peek_off && has_peek_off(families[i])
+				   ? &tcp_source_peek
+				   : &tcp_source_ring;
+	t->buffer = malloc(FRAME_MAX);
+	r = t->buffer ? hash_key_random(&t->key) : -ENOMEM;
+	if (!r)
+		r = hash_table_new(&t->flows);
+	if (r < 0) {
+		tcp_free(t);
+		return r;
+	}
+	*out = t;
+	return 0;
+}
+
+static void reset_flow(struct hash_node *node, void *arg)
+{
+	(void)arg;
+	tcp_flow_reset(container_of(node, struct tcp_flow, node));
+}
+
+void tcp_free(struct tcp *t)
+{
+	if (!t)
+		return;
+	if (t->flows)
+		hash_table_foreach(t->flows, reset_flow, NULL);
+	tcp_reap(t);
+	loop_undefer(&t->again);
+	hash_table_free(t->flows);
+	free(t->buffer);
+	free(t);
+}
+
+void tcp_input(struct tcp *t, const struct packet *p, usec_t now)
+{
+	struct endpoint guest = {p->ip.src, p->tcp.src_port}, peer = {p->ip.dst, p->tcp.dst_port};
+	struct tcp_flow *f = tcp_flow_find(t, &guest, &peer);
+
+	if (f)
+		tcp_flow_input(f, p, now);
+	else if ((p->tcp.flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN)
+		tcp_open(t, p, now);
+	else
+		tcp_refuse(t, p);
+}
+
+void tcp_flush(struct tcp *t, usec_t now)
+{
+	do_work(t, now);
+}
+
+size_t tcp_flow_count(const struct tcp *t)
+{
+	return hash_table_count(t->flows);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flows: the table of them, their states, their end. */
+#include "tcp/tcp_flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "tcp/tcp_source.h"
+
+#define ACK_DELAY (1 * USEC_MSEC) /* an ACK waits this long at most for data to travel with */
+#define DIALOGUE  3 /* quick answers in a row until it is worth waiting for the next */
+
+#define TO(state) (1u << FLOW_##state)
+
+/* Which states may follow which (RFC 9293 3.3.2, figure 5). */
+static const unsigned moves[FLOW_STATES] = {
+    [FLOW_CLOSED] = 0,
+    [FLOW_CONNECTING] = TO(SYN_RECEIVED) | TO(CLOSED),
+    [FLOW_SYN_RECEIVED] = TO(ESTABLISHED) | TO(CLOSED),
+    [FLOW_ESTABLISHED] = TO(CLOSE_WAIT) | TO(FIN_WAIT_1) | TO(CLOSED),
+    [FLOW_CLOSE_WAIT] = TO(LAST_ACK) | TO(CLOSED),
+    [FLOW_LAST_ACK] = TO(TIME_WAIT) | TO(CLOSED),
+    [FLOW_FIN_WAIT_1] = TO(FIN_WAIT_2) | TO(CLOSING) | TO(CLOSED),
+    [FLOW_FIN_WAIT_2] = TO(TIME_WAIT) | TO(CLOSED),
+    [FLOW_CLOSING] = TO(TIME_WAIT) | TO(CLOSED),
+    [FLOW_TIME_WAIT] = TO(CLOSED),
+};
+
+static const char *const state_names[FLOW_STATES] = {
+    [FLOW_CLOSED] = "CLOSED",
+    [FLOW_CONNECTING] = "CONNECTING",
+    [FLOW_SYN_RECEIVED] = "SYN-RECEIVED",
+    [FLOW_ESTABLISHED] = "ESTABLISHED",
+    [FLOW_CLOSE_WAIT] = "CLOSE-WAIT",
+    [FLOW_LAST_ACK] = "LAST-ACK",
+    [FLOW_FIN_WAIT_1] = "FIN-WAIT-1",
+    [FLOW_FIN_WAIT_2] = "FIN-WAIT-2",
+    [FLOW_CLOSING] = "CLOSING",
+    [FLOW_TIME_WAIT] = "TIME-WAIT",
+};
+
+static void log_move(const struct tcp_flow *f, enum flow_state to)
+{
+	char guest[IP_TEXT_MAX], peer[IP_TEXT_MAX];
+
+	log_trace("TCP %s port %u to %s port %u: %s -> %s", ip_format(&f->guest.addr, guest),
+		  f->guest.port, ip_format(&f->peer.addr, peer), f->peer.port,
+		  state_names[f->state], state_names[to]);
+}
+
+void tcp_flow_move(struct tcp_flow *f, enum flow_state to)
+{
+	if (log_threshold() >= LOG_LEVEL_TRACE)
+		log_move(f, to);
+	if (!(moves[f->state] & 1u << to)) {
+		log_debug("TCP: move from %s to %s is a fault of ours", state_names[f->state],
+			  state_names[to]);
+		if (f->state != FLOW_CLOSED)
+			tcp_flow_reset(f);
+		return;
+	}
+	f->state = to;
+}
+
+/* What a flow is found by. */
+static uint64_t flow_hash(const struct tcp *t, const struct endpoint *guest,
+			  const struct endpoint *peer)
+{
+	struct {
+		struct ip_addr guest, peer;
+		uint16_t guest_port, peer_port;
+	} key = {guest->addr, peer->addr, guest->port, peer->port};
+
+	_Static_assert(sizeof(key) == 36, "no padding is hashed");
+	return hash_bytes(&t->key, &key, sizeof(key));
+}
+
+struct tcp_flow *tcp_flow_find(struct tcp *t, const struct endpoint *guest,
+			       const struct endpoint *peer)
+{
+	uint64_t hash = flow_hash(t, guest, peer);
+	struct hash_node *n = NULL;
+
+	while ((n = hash_table_find(t->flows, hash, n))) {
+		struct tcp_flow *f = container_of(n, struct tcp_flow, node);
+
+		if (f->guest.port == guest->port && f->peer.port == peer->port &&
+		    ip_equal(&f->guest.addr, &guest->addr) && ip_equal(&f->peer.addr, &peer->addr))
+			return f;
+	}
+	return NULL;
+}
+
+/* RFC 6528 3: a clock of 4 microseconds and a keyed hash of the addresses. */
+static uint32_t initial_sequence(uint64_t hash, usec_t now)
+{
+	return (uint32_t)(now >> 2) + (uint32_t)(hash >> 32);
+}
+
+static void flow_ready(struct loop_source *src, uint32_t events, usec_t now)
+{
+	struct tcp_flow *f = container_of(src, struct tcp_flow, sock);
+	struct tcp *t = f->tcp;
+
+	if (f->state == FLOW_CONNECTING) {
+		tcp_connected(f, events, now);
+	} else if (events & EPOLLERR) {
+		tcp_flow_reset(f);
+	} else {
+		if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP))
+			f->readable = !f->eof;
+		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLPRI))
+			f->read_on = true;
+		if (events & EPOLLOUT)
+			f->writable = true;
+		tcp_flow_work(f, now);
+	}
+	tcp_reap(t);
+}
+
+int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now, struct tcp_flow **out)
+{
+	struct tcp_flow *f = calloc(1, sizeof(*f));
+	uint64_t hash;
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	f->tcp = t;
+	f->guest = (struct endpoint){p->ip.src, p->tcp.src_port};
+	f->peer = (struct endpoint){p->ip.dst, p->tcp.dst_port};
+	f->sock = (struct loop_source){.fd = -1, .ready = flow_ready};
+	f->state = FLOW_CONNECTING;
+	f->heard = now;
+	list_init(&f->work);
+	timer_init(&f->timer, tcp_timer_expire);
+	for (int i = 0; i < FLOW_TIMERS; i++)
+		f->due[i] = USEC_NEVER;
+	hash = flow_hash(t, &f->guest, &f->peer);
+	r = hash_table_add(t->flows, &f->node, hash);
+	if (r < 0) {
+		free(f);
+		return r;
+	}
+	f->iss = initial_sequence(hash, now);
+	f->snd_una = f->snd_nxt = f->iss;
+	tcp_source_init(f, f->iss + 1);
+	*out = f;
+	return 0;
+}
+
+/* Everything but the memory goes at once; that goes in tcp_reap(). */
+static void flow_end(struct tcp_flow *f)
+{
+	struct tcp *t = f->tcp;
+
+	tcp_flow_move(f, FLOW_CLOSED);
+	if (f->sock.fd >= 0) {
+		loop_remove(t->loop, &f->sock);
+		fd_close(&f->sock.fd);
+	}
+	t->source[tcp_flow_family(f)]->free(f);
+	tcp_hold_free(f->hold);
+	f->hold = NULL;
+	t->committed -= f->credit;
+	f->credit = 0;
+	timer_drop(loop_timers(t->loop), &f->timer);
+	hash_table_remove(t->flows, &f->node);
+	list_remove(&f->work);
+	list_append(&t->dead, &f->work);
+	loop_defer(t->loop, &t->again);
+}
+
+void tcp_flow_finish(struct tcp_flow *f)
+{
+	flow_end(f);
+}
+
+void tcp_flow_abort(struct tcp_flow *f)
+{
+	struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+	if (f->state == FLOW_CLOSED)
+		return;
+	/* close(2) then sends a reset (socket(7), RFC 9293 3.10.5); if it fails the peer sees a
+	 * FIN, nothing worse. */
+	if (f->sock.fd >= 0)
+		(void)setsockopt(f->sock.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	flow_end(f);
+}
+
+void tcp_flow_reset(struct tcp_flow *f)
+{
+	if (f->state == FLOW_CLOSED)
+		return;
+	tcp_send_reset(f);
+	tcp_flow_abort(f);
+}
+
+void tcp_reap(struct tcp *t)
+{
+	while (!list_empty(&t->dead)) {
+		struct tcp_flow *f = container_of(t->dead.next, struct tcp_flow, work);
+
+		list_remove(&f->work);
+		free(f);
+	}
+}
+
+void tcp_flow_queue(struct tcp_flow *f)
+{
+	if (f->state == FLOW_CLOSED || !list_empty(&f->work))
+		return;
+	list_append(&f->tcp->work, &f->work);
+	loop_defer(f->tcp->loop, &f->tcp->again);
+}
+
+/* Sends the ACK that is owed, if no data took it along. Where question and answer take turns, it
+ * waits a moment for the answer; not for a second segment, and not when the guest needs it to go
+ * on: with Nagle's algorithm its next small write waits for us. */
+static void settle_ack(struct tcp_flow *f, usec_t now)
+{
+	bool wait = f->dialogue >= DIALOGUE && !f->ack_now &&
+		    f->due[FLOW_TIMER_WORK] == USEC_NEVER && f->state == FLOW_ESTABLISHED &&
+		    f->rcv_nxt - f->rcv_acked < f->mss;
+
+	if (!f->ack_wanted)
+		return;
+	if (wait)
+		tcp_timer_set(f, FLOW_TIMER_WORK, now + ACK_DELAY);
+	else if (!tcp_send_ack(f))
+		tcp_timer_set(f, FLOW_TIMER_WORK, now + USEC_MSEC);
+}
+
+void tcp_flow_work(struct tcp_flow *f, usec_t now)
+{
+	const struct tcp_source_ops *source = f->tcp->source[tcp_flow_family(f)];
+	uint32_t acked = seq_min(f->snd_una, f->src.end);
+
+	if (f->state == FLOW_CLOSED || f->state == FLOW_CONNECTING)
+		return;
+	if (seq_lt(f->src.base, acked))
+		source->release(f, acked);
+	tcp_drain(f);
+	tcp_output(f, now);
+	if (f->state == FLOW_CLOSED)
+		return;
+	settle_ack(f, now);
+	if (f->state == FLOW_TIME_WAIT && !f->ack_wanted && f->shut) {
+		tcp_flow_finish(f);
+		return;
+	}
+	if (f->due[FLOW_TIMER_RETRANSMIT] == USEC_NEVER)
+		tcp_timer_retransmit(f, now);
+}

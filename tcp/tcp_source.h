@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data on its way from the host socket to the guest, until the guest has acknowledged it. Two ways
+ * to keep it: in the socket, or in a ring of ours. */
+#ifndef TCP_SOURCE_H
+#define TCP_SOURCE_H
+
+#include "tcp/tcp_flow.h"
+
+struct tcp_source_ops {
+	/* Points iov (two) at up to len bytes from sequence number seq on, reading from the socket
+	 * as needed; seq is never beyond what was given before. *got is 0 when nothing is there
+	 * now; f->eof may be set then or before. 0, or a negative errno when the socket has failed.
+	 */
+	int (*get)(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
+		   int *iov_count, uint32_t *got);
+	/* Bytes before seq are acknowledged. */
+	void (*release)(struct tcp_flow *f, uint32_t seq);
+	void (*free)(struct tcp_flow *f);
+};
+
+extern const struct tcp_source_ops tcp_source_ring, tcp_source_peek;
+
+/* The first data byte will have this sequence number. */
+void tcp_source_init(struct tcp_flow *f, uint32_t first);
+
+/* Reads like recvmsg(2) into iov and keeps f->readable and f->eof: *got bytes, 0 if there are none
+ * now. */
+int tcp_source_read(struct tcp_flow *f, const struct iovec *iov, int iov_count, int flags,
+		    uint32_t *got) must_check;
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bytes stay in the socket and are peeked at from an offset that the kernel keeps (SO_PEEK_OFF,
+ * socket(7); for TCP since Linux 6.9); what was acknowledged is removed by MSG_TRUNC.
+ * test/kernel/peek_off.c has the behaviour that this relies on. */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "tcp/tcp_source.h"
+
+static int set_offset(struct tcp_flow *f, uint32_t seq)
+{
+	int offset = (int)(seq - f->src.base);
+
+	if (f->src.offset_on ? f->src.offset == seq : !offset)
+		return 0;
+	if (setsockopt(f->sock.fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) < 0)
+		return -errno;
+	f->src.offset = seq;
+	f->src.offset_on = true;
+	return 0;
+}
+
+static int peek_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
+		    int *iov_count, uint32_t *got)
+{
+	uint8_t *buffer = f->tcp->buffer;
+
+	*got = 0;
+	*iov_count = 0;
+	while (*got < len && (f->readable || seq + *got != f->src.end)) {
+		bool readable = f->readable;
+		uint32_t n;
+		int r = set_offset(f, seq + *got);
+
+		if (r < 0)
+			return r;
+		r = tcp_source_read(f, &(struct iovec){buffer + *got, len - *got}, 1, MSG_PEEK, &n);
+		if (r < 0)
+			return r;
+		if (seq_lt(seq + *got + n, f->src.end))
+			f->readable = readable; /* old bytes once more tell nothing of new ones */
+		if (!n)
+			break;
+		*got += n;
+		f->src.offset = seq + *got;
+		f->src.end = seq_max(f->src.end, seq + *got);
+	}
+	if (*got) {
+		iov[0] = (struct iovec){buffer, *got};
+		*iov_count = 1;
+	}
+	return 0;
+}
+
+static void peek_release(struct tcp_flow *f, uint32_t seq)
+{
+	while (seq_lt(f->src.base, seq)) {
+		ssize_t n = recv(f->sock.fd, NULL, seq - f->src.base, MSG_TRUNC | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return; /* the socket has failed, which its event or the next read will tell
+				 */
+		f->src.base += (uint32_t)n;
+	}
+}
+
+static void peek_free(struct tcp_flow *f)
+{
+	(void)f;
+}
+
+const struct tcp_source_ops tcp_source_peek = {peek_get, peek_release, peek_free};

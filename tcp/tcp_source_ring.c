@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bytes are taken out of the socket into a ring, at their sequence number modulo its size, and stay
+ * there until they are acknowledged. The ring exists only while it holds data. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tcp/tcp_source.h"
+
+#define RING_MIN (64u << 10)
+#define RING_MAX (1024u << 10)
+
+static int ring_iov(const struct tcp_source *s, uint32_t seq, uint32_t len, struct iovec *iov)
+{
+	uint32_t at = seq & (s->ring_size - 1), first = s->ring_size - at;
+
+	iov[0] = (struct iovec){s->ring + at, len < first ? len : first};
+	if (len <= first)
+		return 1;
+	iov[1] = (struct iovec){s->ring, len - first};
+	return 2;
+}
+
+/* Doubles the ring, or makes it. If there is no memory the old one has to do. */
+static void ring_grow(struct tcp_source *s)
+{
+	struct tcp_source bigger = {.base = s->base, .end = s->end};
+	struct iovec iov[2];
+	int n;
+
+	bigger.ring_size = s->ring ? 2 * s->ring_size : RING_MIN;
+	bigger.ring = malloc(bigger.ring_size);
+	if (!bigger.ring)
+		return;
+	if (s->ring) {
+		uint32_t seq = s->base;
+
+		n = ring_iov(s, s->base, s->end - s->base, iov);
+		for (int i = 0; i < n; i++) {
+			struct iovec to[2];
+			const uint8_t *from = iov[i].iov_base;
+			int m = ring_iov(&bigger, seq, (uint32_t)iov[i].iov_len, to);
+
+			for (int k = 0; k < m; k++) {
+				memcpy(to[k].iov_base, from, to[k].iov_len);
+				from += to[k].iov_len;
+			}
+			seq += (uint32_t)iov[i].iov_len;
+		}
+		free(s->ring);
+	}
+	*s = bigger;
+}
+
+/* Reads up to want bytes more into the ring. */
+static int ring_fill(struct tcp_flow *f, uint32_t want)
+{
+	struct tcp_source *s = &f->src;
+
+	while (want && f->readable) {
+		uint32_t room, got, ask;
+		struct iovec iov[2];
+		int r;
+
+		room = s->ring ? s->ring_size - (s->end - s->base) : 0;
+		if (room < want && s->ring_size < RING_MAX) {
+			ring_grow(s);
+			room = s->ring ? s->ring_size - (s->end - s->base) : 0;
+		}
+		ask = want < room ? want : room;
+		if (!ask)
+			return s->ring ? 0
+				       : -ENOMEM; /* full: goes on when the guest acknowledges */
+		r = tcp_source_read(f, iov, ring_iov(s, s->end, ask, iov), 0, &got);
+		if (r < 0)
+			return r;
+		s->end += got;
+		want -= got;
+	}
+	return 0;
+}
+
+static void ring_free(struct tcp_flow *f)
+{
+	free(f->src.ring);
+	f->src.ring = NULL;
+	f->src.ring_size = 0;
+}
+
+static int ring_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
+		    int *iov_count, uint32_t *got)
+{
+	uint32_t there = f->src.end - seq;
+	int r = there < len ? ring_fill(f, len - there) : 0;
+
+	if (r < 0)
+		return r;
+	there = f->src.end - seq;
+	*got = len < there ? len : there;
+	*iov_count = *got ? ring_iov(&f->src, seq, *got, iov) : 0;
+	if (f->src.base == f->src.end)
+		ring_free(f);
+	return 0;
+}
+
+static void ring_release(struct tcp_flow *f, uint32_t seq)
+{
+	f->src.base = seq;
+	if (f->src.base == f->src.end)
+		ring_free(f);
+}
+
+const struct tcp_source_ops tcp_source_ring = {ring_get, ring_release, ring_free};
