@@ -56,7 +56,6 @@ int netlink_open(struct nl_sock **out)
 		return netlink_errno(err);
 	}
 	nl_socket_disable_msg_peek(sk);
-	nl_socket_disable_seq_check(sk);
 	/* Kernel 4.20 and 4.3: without them dumps are filtered here, and errors quote the whole
 	 * request. */
 	(void)setsockopt(nl_socket_get_fd(sk), SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on,
@@ -92,6 +91,14 @@ void netlink_list_free(struct netlink_list *list)
 {
 	free(list->first);
 	*list = (struct netlink_list){0};
+}
+
+/* Requests are numbered by us, not by libnl, which would miss its own numbers. */
+static int any_sequence(struct nl_msg *msg, void *arg)
+{
+	(void)msg;
+	(void)arg;
+	return NL_OK;
 }
 
 struct dump {
@@ -131,7 +138,7 @@ static int dump_once(struct nl_sock *sk, struct nl_msg *request, struct dump *d)
 	if (!cb)
 		return -NLE_NOMEM;
 	nl_cb_set(cb, NL_CB_VALID, NL_CB_CUSTOM, dump_valid, d);
-	nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, NULL, NULL);
+	nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, any_sequence, NULL);
 	nl_cb_err(cb, NL_CB_CUSTOM, dump_refused, d);
 	nlmsg_hdr(request)->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	err = nl_sendto(sk, nlmsg_hdr(request), nlmsg_hdr(request)->nlmsg_len);
@@ -240,7 +247,7 @@ static int send_chunk(struct nl_sock *sk, struct netlink_list *chunk, struct ans
 	if (!cb)
 		return -ENOMEM;
 	nl_cb_set(cb, NL_CB_ACK, NL_CB_CUSTOM, answer_ack, a);
-	nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, NULL, NULL);
+	nl_cb_set(cb, NL_CB_SEQ_CHECK, NL_CB_CUSTOM, any_sequence, NULL);
 	nl_cb_err(cb, NL_CB_CUSTOM, answer_error, a);
 	for (err = 0; err >= 0 && !a->done;)
 		err = nl_recvmsgs(sk, cb);
