@@ -284,6 +284,15 @@ void log_set_stderr(bool on, bool stamps)
 	state.stamps = stamps;
 }
 
+void log_keep_stderr_only(void)
+{
+	if (state.file_open)
+		fd_close(&state.file_fd);
+	if (state.syslog_open)
+		fd_close(&state.syslog_fd);
+	state.file_open = state.syslog_open = false;
+}
+
 void log_close(void)
 {
 	if (state.file_open && fsync(state.file_fd) < 0)

@@ -68,6 +68,10 @@ void log_set_stderr(bool on, bool stamps);
 /* Writes one line to every destination with write(2) and send(2) only: safe in a signal handler. */
 void log_raw(const char *text, size_t len);
 
+/* For a forked process that keeps no descriptor but 0 to 2: file and syslog are closed, lines go to
+ * stderr alone. */
+void log_keep_stderr_only(void);
+
 /* Flushes to disk what went to the file. Messages after it are still written. */
 void log_close(void);
 

@@ -171,6 +171,7 @@ static int seal(struct agent *a, const char **step)
 	sigset_t child;
 	int r;
 
+	log_keep_stderr_only();
 	*step = "close_range";
 	r = keep_descriptors(&a->sock, &a->release);
 	if (r < 0)
