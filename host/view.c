@@ -9,6 +9,7 @@
 #include "core/fd.h"
 #include "host/host.h"
 #include "host/netlink.h"
+#include "host/nexthop.h"
 
 #define DEFAULT_INTERFACES_MAX 16 /* counted apart for the note to the user */
 
@@ -235,6 +236,8 @@ static int view_family(struct search *s, unsigned ifindex, struct host_view *v)
 	int err;
 
 	err = dump_routes(s, &routes);
+	if (!err)
+		err = nexthop_resolve(s->sk, &routes);
 	if (err)
 		goto out;
 	s->ifindex = choose_interface(s, &routes, &defaults);

@@ -29,6 +29,8 @@
 	"link set eth0 up addrgenmode none\naddr add fe80::2/64 dev eth0 nodad\n"                  \
 	"addr add 192.0.2.2/24 broadcast + dev eth0\naddr add 2001:db8::2/64 dev eth0 nodad\n"
 
+static bool bare_nexthops; /* of the next host: see test_bare_nexthop_objects() */
+
 struct guest {
 	struct netconf nc;
 	struct netconf_result result;
@@ -70,6 +72,8 @@ static void make_host(struct guest *g, const char *ip_commands)
 
 	memset(g, 0, sizeof(*g));
 	netns_new();
+	if (bare_nexthops)
+		netns_write("/proc/sys/net/ipv4/nexthop_compat_mode", "0");
 	netns_ip(ip_commands);
 	assert_int_equal(host_view_new(&req, &g->view, &culprit), 0);
 	g->routes = netns_output(ROUTES);
@@ -210,26 +214,52 @@ static void test_multipath_elsewhere(void **state)
 	free_guest(&g);
 }
 
+#define NEXTHOPS                                                                                   \
+	DUAL_STACK                                                                                 \
+	"nexthop add id 1 via 192.0.2.1 dev eth0\nnexthop add id 2 via 192.0.2.9 dev eth0\n"       \
+	"nexthop add id 3 group 1,3/2\nnexthop add id 4 via 172.16.0.1 dev eth0 onlink\n"          \
+	"nexthop add id 6 via fe80::1 dev eth0\nnexthop add id 7 via fe80::7 dev eth0\n"           \
+	"nexthop add id 8 group 6/7\nnexthop add id 9 group 1/6\n"                                 \
+	"route add default nhid 3\nroute add 10.0.0.0/8 nhid 1\nroute add 10.6.0.0/16 nhid 6\n"    \
+	"route add 10.7.0.0/16 nhid 9\nroute add 10.8.0.0/16 nhid 4\n"                             \
+	"route add ::/0 nhid 6\nroute add 2001:db8:5::/48 nhid 8\n"
+
+static void make_nexthop_host(struct guest *g, const char *commands)
+{
+	char *p;
+
+	make_host(g, commands);
+	/* The same but for the numbers of the objects, which stay the host's. */
+	while ((p = strstr(g->routes, "nhid ")))
+		memmove(p, p + 7, strlen(p + 7) + 1);
+}
+
 static void test_nexthop_objects(void **state)
 {
 	struct guest g;
-	char *p;
 
 	(void)state;
-	make_host(
-	    &g, DUAL_STACK
-	    "nexthop add id 1 via 192.0.2.1 dev eth0\nnexthop add id 2 via 192.0.2.9 dev eth0\n"
-	    "nexthop add id 3 group 1,3/2\nnexthop add id 6 via fe80::1 dev eth0\n"
-	    "nexthop add id 7 via fe80::7 dev eth0\nnexthop add id 8 group 6/7\n"
-	    "route add default nhid 3\nroute add 10.0.0.0/8 nhid 1\n"
-	    "route add 10.6.0.0/16 nhid 6\nroute add ::/0 nhid 6\nroute add 2001:db8:5::/48 nhid "
-	    "8\n");
+	make_nexthop_host(&g, NEXTHOPS);
 	apply(&g);
-	/* The same but for the numbers of the objects, which stay the host's. */
-	while ((p = strstr(g.routes, "nhid ")))
-		memmove(p, p + 7, strlen(p + 7) + 1);
 	expect_same(&g);
 	free_guest(&g);
+}
+
+/* A kernel that reports the numbers of the objects alone. */
+static void test_bare_nexthop_objects(void **state)
+{
+	struct guest with, without;
+
+	(void)state;
+	make_nexthop_host(&with, NEXTHOPS);
+	bare_nexthops = true;
+	make_nexthop_host(&without, NEXTHOPS);
+	bare_nexthops = false;
+	assert_string_not_equal(with.routes, without.routes);
+	apply(&without);
+	expect_output(ROUTES, with.routes);
+	free_guest(&with);
+	free_guest(&without);
 }
 
 static void test_gateways(void **state)
@@ -515,25 +545,16 @@ static void test_missing_interface(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_dual_stack),
-	    cmocka_unit_test(test_usable_at_once),
-	    cmocka_unit_test(test_multipath),
-	    cmocka_unit_test(test_multipath_elsewhere),
-	    cmocka_unit_test(test_nexthop_objects),
-	    cmocka_unit_test(test_gateways),
-	    cmocka_unit_test(test_attributes),
-	    cmocka_unit_test(test_connected_routes),
-	    cmocka_unit_test(test_point_to_point),
-	    cmocka_unit_test(test_address_kinds),
-	    cmocka_unit_test(test_many_routes),
-	    cmocka_unit_test(test_local_mode),
-	    cmocka_unit_test(test_given),
-	    cmocka_unit_test(test_given_address),
-	    cmocka_unit_test(test_given_gateway),
-	    cmocka_unit_test(test_not_configured),
-	    cmocka_unit_test(test_one_family),
-	    cmocka_unit_test(test_guest_without_ipv6),
-	    cmocka_unit_test(test_missing_interface),
+	    cmocka_unit_test(test_dual_stack),         cmocka_unit_test(test_usable_at_once),
+	    cmocka_unit_test(test_multipath),          cmocka_unit_test(test_multipath_elsewhere),
+	    cmocka_unit_test(test_nexthop_objects),    cmocka_unit_test(test_bare_nexthop_objects),
+	    cmocka_unit_test(test_gateways),           cmocka_unit_test(test_attributes),
+	    cmocka_unit_test(test_connected_routes),   cmocka_unit_test(test_point_to_point),
+	    cmocka_unit_test(test_address_kinds),      cmocka_unit_test(test_many_routes),
+	    cmocka_unit_test(test_local_mode),         cmocka_unit_test(test_given),
+	    cmocka_unit_test(test_given_address),      cmocka_unit_test(test_given_gateway),
+	    cmocka_unit_test(test_not_configured),     cmocka_unit_test(test_one_family),
+	    cmocka_unit_test(test_guest_without_ipv6), cmocka_unit_test(test_missing_interface),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
