@@ -476,9 +476,13 @@ static void deferred_work_runs_once_at_the_end_of_the_turn(void **state)
 	assert_int_equal(loop_turn(l, 77, 0), 0);
 	assert_int_equal(a.ran, 1);
 	assert_int_equal(a.at, 77);
-	assert_int_equal(b.ran, 1); /* put off by a, same turn */
+	assert_int_equal(b.ran, 0); /* put off by a task: it waits for the next turn, */
 	assert_int_equal(never.ran, 0);
-	assert_int_equal(loop_turn(l, 78, 0), 0);
+	assert_int_equal(loop_turn(l, 78, 60000), 0); /* which does not wait */
+	assert_int_equal(a.ran, 1);
+	assert_int_equal(b.ran, 1);
+	assert_int_equal(b.at, 78);
+	assert_int_equal(loop_turn(l, 79, 0), 0);
 	assert_int_equal(a.ran + b.ran, 2);
 	loop_free(l);
 }
