@@ -4,6 +4,7 @@
 #ifndef PASST_CONFIG_H
 #define PASST_CONFIG_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "core/log.h"
@@ -25,6 +26,8 @@ struct config_family {
 	struct ip_addr map_host_loopback, map_guest_addr; /* unspecified: not given */
 };
 
+#define CONFIG_DEPRECATED_MAX 4
+
 struct config {
 	enum program program;
 	enum config_action action;
@@ -35,6 +38,10 @@ struct config {
 	const char *log_file, *pcap, *pid_file;
 	size_t log_size;
 	const char *runas; /* as given; looked up later */
+
+	const char
+	    *deprecated[CONFIG_DEPRECATED_MAX]; /* options given that have no effect or no future */
+	unsigned deprecated_count;
 
 	/* The guest. */
 	unsigned mtu; /* 0: neither advertised nor set */
@@ -63,15 +70,22 @@ struct config {
 
 #define CONFIG_ERROR_MAX 512
 
-/* Parses and checks. Opens nothing, prints nothing. 0, or -EINVAL with one line in error that names
- * the option and value
- * (*usage then says whether getopt-style usage text belongs after it). argv may be permuted, never
- * written to. */
+/* Parses and checks. Opens nothing, prints nothing, and may be called again and again. 0, or
+ * -EINVAL with one line in error that names the option and value (*usage then says whether usage
+ * text belongs after it: for what getopt itself finds fault with). out->program is set on failure
+ * too, whenever argv[0] tells it. argv may be permuted, never written to, and must outlive *out.
+ * With an action other than ACTION_RUN nothing behind that option was looked at. */
 int config_parse(int argc, char **argv, struct config *out, char error[CONFIG_ERROR_MAX],
 		 bool *usage) must_check;
 
-/* Writes the help text of this program to f, from the option rows. */
-#include <stdio.h>
+/* Says what is doubtful, though no error, about a command line: deprecated options, an MTU too
+ * small for a family. */
+void config_log_warnings(const struct config *cfg);
+
+/* Usage: a line for each way to call this program. Help: usage and the option rows. Version: name,
+ * version, licence. */
+void config_print_usage(const struct config *cfg, const char *argv0, FILE *f);
 void config_print_help(const struct config *cfg, const char *argv0, FILE *f);
+void config_print_version(const struct config *cfg, FILE *f);
 
 #endif

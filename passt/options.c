@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One row an option: what getopt is told, what --help says and what is done all come from here. The
+ * manual (doc/passt.1) is compared with it by a test. */
+#include "passt/options.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+#define CFG(member)    offsetof(struct config, member)
+#define FAMILY(member) offsetof(struct config_family, member)
+
+/* clang-format off */
+const struct option_row option_rows[] = {
+	/* Messages and process. */
+	{'h', "help", NULL, WHERE_BOTH, option_action, "Show this text and exit", 0, ACTION_HELP},
+	{0, "version", NULL, WHERE_BOTH, option_action, "Show version and licence and exit", 0, ACTION_VERSION},
+	{'d', "debug", NULL, WHERE_BOTH, option_level,
+	 "Be verbose, with time stamps, on the standard error\ninstead of the system log; cancels --quiet", 0, LOG_LEVEL_DEBUG},
+	{0, "trace", NULL, WHERE_BOTH, option_level, "As --debug, and a line for each packet or event", 0, LOG_LEVEL_TRACE},
+	{'q', "quiet", NULL, WHERE_BOTH, option_level, "Warnings and errors only; cancels --debug and --trace", 0, LOG_LEVEL_WARN},
+	{'f', "foreground", NULL, WHERE_BOTH, option_flag, "Don't go to the background", CFG(foreground), true},
+	{'e', "stderr", NULL, WHERE_BOTH, option_deprecated, "No effect, accepted for old callers", 0, 0},
+	{'l', "log-file", "PATH", WHERE_BOTH, option_path, "Log to a file instead of the system log", CFG(log_file), PATH_MAX - 1},
+	{0, "log-size", "BYTES", WHERE_BOTH, option_log_size, "Size that the log file is kept within\ndefault: 1048576 (1 MiB)", 0, 0},
+	{0, "runas", "UID|UID:GID|LOGIN|LOGIN:GROUP", WHERE_BOTH, option_name,
+	 "Whom to become if started as root\ndefault: nobody", CFG(runas), 255},
+	{'p', "pcap", "FILE", WHERE_BOTH, option_path, "Capture the guest's traffic to a file", CFG(pcap), PATH_MAX - 1},
+	{'P', "pid", "FILE", WHERE_BOTH, option_path, "Write own process ID to a file when ready", CFG(pid_file), PATH_MAX - 1},
+
+	/* Addresses of the guest. */
+	{'4', "ipv4-only", NULL, WHERE_BOTH, option_only_family, "IPv4 only", 0, IP_V4},
+	{'6', "ipv6-only", NULL, WHERE_BOTH, option_only_family, "IPv6 only", 0, IP_V6},
+	{'m', "mtu", "BYTES", WHERE_BOTH, option_mtu, "MTU of the guest's interface, 0: leave it alone\ndefault: 65520", 0, 0},
+	{'a', "address", "ADDR[/PREFIX]", WHERE_BOTH, option_guest_address,
+	 "Address of the guest, once for each of IPv4 and IPv6\ndefault: as the host's", 0, 0},
+	{'n', "netmask", "MASK", WHERE_BOTH, option_netmask, "IPv4 mask, dotted or as number of bits\ndefault: as the host's", 0, 0},
+	{'M', "mac-addr", "MAC", WHERE_BOTH, option_our_mac,
+	 "MAC address that the guest sees on our side\ndefault: 9a:55:9a:55:9a:55", 0, 0},
+	{'g', "gateway", "ADDR", WHERE_BOTH, option_gateway,
+	 "Gateway of the guest, once for each of IPv4 and IPv6\ndefault: as the host's", 0, 0},
+	{'i', "interface", "NAME", WHERE_BOTH, option_ifname,
+	 "Host interface that addresses and routes are taken from\ndefault: that of the first default route", CFG(interface), 0},
+	{'o', "outbound", "ADDR", WHERE_BOTH, option_address, "Source address of outbound connections", FAMILY(outbound),
+	 REFUSE_UNSPECIFIED | REFUSE_LOOPBACK_V6 | REFUSE_GROUP | REFUSE_MAPPED},
+	{0, "outbound-if4", "NAME", WHERE_BOTH, option_outbound_if, "Bind outbound IPv4 sockets to an interface", 0, IP_V4},
+	{0, "outbound-if6", "NAME", WHERE_BOTH, option_outbound_if, "Bind outbound IPv6 sockets to an interface", 0, IP_V6},
+
+	/* Names. */
+	{'D', "dns", "ADDR|none", WHERE_BOTH, option_dns,
+	 "Name server for the guest, up to three a family\ndefault: from /etc/resolv.conf", 0, 0},
+	{0, "dns-forward", "ADDR", WHERE_BOTH, option_address_once,
+	 "Queries that the guest sends to this address go to the\nhost's name server, once for each of IPv4 and IPv6",
+	 FAMILY(dns_forward), REFUSE_UNSPECIFIED | REFUSE_LOOPBACK | REFUSE_GROUP},
+	{0, "dns-host", "ADDR", WHERE_BOTH, option_address,
+	 "The name server that --dns-forward goes to\ndefault: first of /etc/resolv.conf", FAMILY(dns_host),
+	 REFUSE_UNSPECIFIED | REFUSE_GROUP},
+	{'S', "search", "LIST|none", WHERE_BOTH, option_search,
+	 "Search domains for the guest, separated by spaces, up to six\ndefault: from /etc/resolv.conf", 0, 0},
+	{'H', "hostname", "NAME", WHERE_BOTH, option_name, "Host name of the guest", CFG(hostname), RESOLVER_NAME_MAX - 1},
+	{0, "fqdn", "NAME", WHERE_BOTH, option_fqdn, "Fully qualified domain name of the guest", 0, 0},
+
+	/* What is translated and answered. */
+	{0, "no-tcp", NULL, WHERE_BOTH, option_flag, "No TCP from the guest", CFG(tcp_on), false},
+	{0, "no-udp", NULL, WHERE_BOTH, option_flag, "No UDP from the guest", CFG(udp_on), false},
+	{0, "no-icmp", NULL, WHERE_BOTH, option_flag, "No ICMP and ICMPv6 (ping), and no NDP", CFG(icmp_on), false},
+	{0, "no-dhcp", NULL, WHERE_BOTH, option_flag, "No DHCP server", CFG(dhcp_on), false},
+	{0, "no-ndp", NULL, WHERE_BOTH, option_flag, "No answers to neighbour discovery", CFG(ndp_on), false},
+	{0, "no-dhcpv6", NULL, WHERE_BOTH, option_flag, "No DHCPv6 server", CFG(dhcpv6_on), false},
+	{0, "no-ra", NULL, WHERE_BOTH, option_flag, "No router advertisements", CFG(ra_on), false},
+	{0, "map-host-loopback", "ADDR|none", WHERE_BOTH, option_map,
+	 "Address by which the guest reaches the host's loopback,\nonce for each of IPv4 and IPv6\ndefault: the gateway",
+	 FAMILY(map_host_loopback), 0},
+	{0, "no-map-gw", NULL, WHERE_BOTH, option_flag, "The gateway is not the host's loopback", CFG(map_gw), false},
+	{0, "map-guest-addr", "ADDR|none", WHERE_BOTH, option_map,
+	 "Address by which the guest reaches the host, where both have\nthe same address, once for each of IPv4 and IPv6\n"
+	 "default: none", FAMILY(map_guest_addr), 0},
+
+	/* Ports. */
+	{'t', "tcp-ports", "SPEC", WHERE_BOTH, option_ports, "TCP ports of the host to forward: none or auto", 0, true},
+	{'u', "udp-ports", "SPEC", WHERE_BOTH, option_ports, "UDP ports of the host to forward: none or auto", 0, false},
+	{'T', "tcp-ns", "SPEC", WHERE_PASTA, option_ports, "TCP ports of the namespace to forward: none or auto", 0, true},
+	{'U', "udp-ns", "SPEC", WHERE_PASTA, option_ports, "UDP ports of the namespace to forward: none or auto", 0, false},
+
+	/* The namespace. */
+	{'I', "ns-ifname", "NAME", WHERE_PASTA, option_ifname,
+	 "Name of the interface in the namespace\ndefault: as on the host, or tap0", CFG(ns_ifname), true},
+	{0, "config-net", NULL, WHERE_PASTA, option_flag, "Configure the interface in the namespace", CFG(config_net), true},
+	{0, "ns-mac-addr", "MAC", WHERE_PASTA, option_ns_mac, "MAC address of the interface in the namespace\ndefault: random", 0, 0},
+	{0, "userns", "PATH", WHERE_PASTA, option_userns, "User namespace to join", 0, 0},
+	{0, "netns", "PATH|NAME", WHERE_PASTA, option_path, "Network namespace to join", CFG(netns), PATH_MAX - 12},
+	{0, "netns-only", NULL, WHERE_PASTA, option_netns_only,
+	 "Join or create no user namespace; implied by --netns\nwithout --userns", 0, 0},
+	{0, "no-netns-quit", NULL, WHERE_PASTA, option_flag, "Go on when the network namespace joined is gone",
+	 CFG(netns_quit), false},
+	{0, "no-copy-routes", NULL, WHERE_PASTA, option_no_copy, "Deprecated: no copies of the host's routes", CFG(copy_routes), 0},
+	{0, "no-copy-addrs", NULL, WHERE_PASTA, option_no_copy, "Deprecated: no copies of the host's addresses",
+	 CFG(copy_addresses), 0},
+};
+/* clang-format on */
+
+const unsigned option_count = sizeof(option_rows) / sizeof(option_rows[0]);
+_Static_assert(sizeof(option_rows) / sizeof(option_rows[0]) <= OPTION_COUNT_MAX,
+	       "arrays of config.c hold all rows");
