@@ -5,16 +5,19 @@
 #include "pasta/netconf.h"
 
 #include <errno.h>
+#include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include "core/log.h"
 #include "pasta/netconf_copy.h"
 
 #define WARNINGS_MAX   3 /* lines a family; the rest is a number */
 #define LINK_STEPS_MAX 4
+#define READY_WAIT_US  100000 /* far more than it takes; nothing depends on it */
 
 struct range {
 	unsigned first, end; /* numbers in the batch */
@@ -23,7 +26,7 @@ struct range {
 struct setup {
 	const struct netconf *nc;
 	struct netconf_result *result;
-	struct nl_sock *sk;
+	struct nl_sock *sk, *events; /* requests; news of IPv6 addresses, or NULL */
 	struct netlink_batch batch;
 	struct rtnl_link *lo, *tap; /* of links */
 	struct nl_cache *links;
@@ -37,6 +40,7 @@ struct setup {
 	unsigned link_local;              /* number of the request for IPv6's link-local address */
 	struct range family[IP_FAMILIES]; /* addresses and routes */
 	unsigned hops_left_out;
+	unsigned ready; /* IPv6 addresses, by events */
 };
 
 static int find_links(struct setup *s)
@@ -130,8 +134,7 @@ static int add_addr_gen_mode(struct setup *s, uint8_t mode)
 }
 
 /* The link, until it is up. The kernel's own link-local address would go through duplicate address
- * detection (RFC 4862 5.4) and be of no use for a second or more, so we add it ourselves; then the
- * kernel's way of making it is restored, for a guest that takes the device down and up again. */
+ * detection (RFC 4862 5.4) and be of no use for a second or more, so we add it ourselves. */
 static int add_link(struct setup *s)
 {
 	const struct netconf *nc = s->nc;
@@ -154,10 +157,7 @@ static int add_link(struct setup *s)
 		return err;
 	a = guest_addr_link_local(nc, &s->result->mac);
 	s->link_local = s->batch.count;
-	err = netlink_batch_add(&s->batch, guest_addr_message(&a, s->tap_index));
-	if (!err)
-		err = add_addr_gen_mode(s, IN6_ADDR_GEN_MODE_EUI64);
-	return err;
+	return netlink_batch_add(&s->batch, guest_addr_message(&a, s->tap_index));
 }
 
 /* First what needs nothing else, then what goes by a gateway. */
@@ -331,8 +331,65 @@ static int check_link(struct setup *s, const char **step)
 	return 0;
 }
 
+/* IPv6 addresses of the tap that are not (or no longer) being checked. */
+static int count_ready(struct nl_msg *msg, void *arg)
+{
+	struct nlmsghdr *h = nlmsg_hdr(msg);
+	const struct ifaddrmsg *ifa = nlmsg_data(h);
+	struct setup *s = arg;
+
+	if (h->nlmsg_type == RTM_NEWADDR && h->nlmsg_len >= NLMSG_LENGTH(sizeof(*ifa)) &&
+	    ifa->ifa_index == s->tap_index && !(ifa->ifa_flags & IFA_F_TENTATIVE))
+		s->ready++;
+	return NL_OK;
+}
+
+static int listen_for_addresses(struct setup *s)
+{
+	const struct timeval wait = {.tv_usec = READY_WAIT_US};
+	int err;
+
+	s->events = nl_socket_alloc();
+	if (!s->events)
+		return -ENOMEM;
+	nl_socket_disable_seq_check(s->events);
+	nl_join_groups(s->events, RTMGRP_IPV6_IFADDR);
+	nl_socket_modify_cb(s->events, NL_CB_VALID, NL_CB_CUSTOM, count_ready, s);
+	err = nl_connect(s->events, NETLINK_ROUTE);
+	if (err)
+		return netlink_errno(err);
+	return setsockopt(nl_socket_get_fd(s->events), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait))
+		   ? -errno
+		   : 0;
+}
+
+/* An address without duplicate address detection can be bound at once, but the route that takes
+ * what is sent to it (table "local") is added by a kernel thread a moment later, which tells of the
+ * address just before. Having heard of all, our last request waits for that thread, as it needs the
+ * lock that the thread holds. It restores the kernel's way of making link-local addresses, for a
+ * guest that takes the device down and up again. */
+static int wait_for_addresses(struct setup *s)
+{
+	const struct range *v6 = &s->family[IP_V6];
+	unsigned added = s->batch.items[s->link_local].status ? 0 : 1;
+	int err = 0;
+
+	for (unsigned i = v6->first; i < v6->end; i++) {
+		if (netlink_batch_message(&s->batch, i)->nlmsg_type == RTM_NEWADDR &&
+		    !s->batch.items[i].status)
+			added++;
+	}
+	while (s->ready < added && err >= 0)
+		err = nl_recvmsgs_default(s->events);
+	if (err < 0)
+		log_debug("IPv6 addresses may be late: %s", nl_geterror(err));
+	err = add_addr_gen_mode(s, IN6_ADDR_GEN_MODE_EUI64);
+	return err ? err : netlink_batch_send(s->sk, &s->batch);
+}
+
 static int apply(struct setup *s, const char **step)
 {
+	bool v6;
 	int err;
 
 	*step = "look up the interface";
@@ -346,11 +403,17 @@ static int apply(struct setup *s, const char **step)
 	if (err)
 		return err;
 	*step = "send the network set-up";
-	err = netlink_batch_send(s->sk, &s->batch);
+	v6 = s->nc->configure && s->nc->family[IP_V6].on;
+	if (v6)
+		err = listen_for_addresses(s);
+	if (!err)
+		err = netlink_batch_send(s->sk, &s->batch);
 	if (!err)
 		err = check_link(s, step);
 	if (!err)
 		err = send_failed_again(s);
+	if (!err && v6 && !s->result->family_unsupported[IP_V6])
+		err = wait_for_addresses(s);
 	if (err)
 		return err;
 	for (int f = 0; f < IP_FAMILIES; f++) {
@@ -376,6 +439,7 @@ int netconf_apply(const struct netconf *nc, struct netconf_result *result, const
 	err = apply(&s, step);
 	nl_cache_free(s.links);
 	netlink_batch_free(&s.batch);
+	nl_socket_free(s.events);
 	nl_socket_free(s.sk);
 	return err;
 }

@@ -340,11 +340,11 @@ struct nl_msg *guest_route_message(struct nlmsghdr *route, unsigned template_ifi
 {
 	static const int kept[] = {RTA_DST, RTA_SRC, RTA_PRIORITY, RTA_METRICS, RTA_PREF};
 	struct rtmsg rtm = *(const struct rtmsg *)nlmsg_data(route);
-	/* Flags of the link's state (dead, no carrier, offloaded) are the host's. */
 	struct nl_msg *msg;
 	struct netlink_hops hops;
 	struct ip_addr src;
 
+	/* Flags of the link's state (dead, no carrier, offloaded) are the host's. */
 	rtm.rtm_flags &= RTNH_F_ONLINK;
 	rtm.rtm_table = RT_TABLE_MAIN;
 	netlink_hops_init(&hops, route);

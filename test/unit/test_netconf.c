@@ -155,31 +155,46 @@ static void test_dual_stack(void **state)
 	free_guest(&g);
 }
 
-/* Bound and connected the moment the set-up returns. */
+static int bound_socket(const struct ip_addr *addr, struct sockaddr_storage *sa)
+{
+	const struct endpoint e = {.addr = *addr, .port = 7777};
+	int s = socket(ip_is_v4(addr) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t len = endpoint_to_sockaddr(&e, if_nametoindex("eth0"), sa);
+
+	assert_true(s >= 0);
+	assert_int_equal(bind(s, (struct sockaddr *)sa, len), 0);
+	return s;
+}
+
+/* Bound, and sent to, the moment the set-up returns. */
 static void test_usable_at_once(void **state)
 {
-	struct sockaddr_in6 a = {.sin6_family = AF_INET6};
-	struct sockaddr_in6 far = {.sin6_family = AF_INET6, .sin6_port = htons(9)};
-	struct guest g;
-	int s;
+	static const char *const own[] = {"192.0.2.2", "2001:db8::2", "2001:db8::3", NULL};
 
 	(void)state;
-	make_host(&g, DUAL_STACK "route add default via fe80::1 dev eth0\n");
-	assert_int_equal(inet_pton(AF_INET6, "2001:db8::2", &a.sin6_addr), 1);
-	assert_int_equal(inet_pton(AF_INET6, "2001:db8:1::1", &far.sin6_addr), 1);
-	apply(&g);
-	s = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(s, (struct sockaddr *)&a, sizeof(a)), 0);
-	close(s);
-	s = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(s, (struct sockaddr *)&far, sizeof(far)), 0);
-	close(s);
-	s = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	memcpy(&a.sin6_addr, g.result.link_local.b, 16);
-	a.sin6_scope_id = if_nametoindex("eth0");
-	assert_int_equal(bind(s, (struct sockaddr *)&a, sizeof(a)), 0);
-	close(s);
-	free_guest(&g);
+	for (int i = 0; i < 10; i++) {
+		struct guest g;
+
+		make_host(&g, DUAL_STACK "addr add 2001:db8::3/64 dev eth0 nodad\n"
+					 "route add default via fe80::1 dev eth0\n");
+		apply(&g);
+		for (int j = 0; j < 4; j++) {
+			struct sockaddr_storage sa;
+			struct ip_addr a = g.result.link_local;
+			char c;
+			int s;
+
+			if (own[j])
+				assert_int_equal(ip_parse(own[j], &a), 0);
+			s = bound_socket(&a, &sa);
+			assert_int_equal(sendto(s, "x", 1, 0, (struct sockaddr *)&sa,
+						sizeof(struct sockaddr_in6)),
+					 1);
+			assert_int_equal(recv(s, &c, 1, MSG_DONTWAIT), 1);
+			close(s);
+		}
+		free_guest(&g);
+	}
 }
 
 static void test_multipath(void **state)
