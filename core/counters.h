@@ -28,6 +28,8 @@
 	X(NO_MEMORY, "out of memory")                                                              \
 	X(NO_SOCKET, "no socket for a new flow")                                                   \
 	X(FLOW_LIMIT, "too many flows")                                                            \
+	X(SOCKET, "refused by the socket on the host")                                             \
+	X(STRANGER, "from a host that the guest has not contacted")                                \
 	X(LINK_FULL, "link to the guest is full")                                                  \
 	X(LINK_ERROR, "write to the link failed")
 

@@ -15,8 +15,9 @@ struct udp_config {
 };
 
 /* loop, tap, nat and guest outlive the udp. 0 or negative errno. */
-int udp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat, const struct nat_guest *guest,
-	    const struct udp_config *cfg, struct udp **out) must_check;
+int udp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
+	    const struct nat_guest *guest, const struct udp_config *cfg,
+	    struct udp **out) must_check;
 void udp_free(struct udp *u);
 
 /* A PACKET_UDP from the guest; its payload stays valid until udp_flush(). */

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "nat/host_socket.h"
+
+#include <errno.h>
+#include <linux/in6.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104 /* linux/udp.h, Linux 5.0 */
+#endif
+
+/* Option names by family. */
+struct family_options {
+	int domain, level;
+	int ttl, multicast_ttl, tos, mtu_discover, may_fragment;
+	int recverr, recvttl, recvtos, multicast_all;
+	int ttl_type, tos_type; /* of control messages */
+};
+
+static const struct family_options families[IP_FAMILIES] = {
+    [IP_V4] = {.domain = AF_INET,
+	       .level = IPPROTO_IP,
+	       .ttl = IP_TTL,
+	       .multicast_ttl = IP_MULTICAST_TTL,
+	       .tos = IP_TOS,
+	       .mtu_discover = IP_MTU_DISCOVER,
+	       .may_fragment = IP_PMTUDISC_DONT, /* don't-fragment bit off */
+	       .recverr = IP_RECVERR,
+	       .recvttl = IP_RECVTTL,
+	       .recvtos = IP_RECVTOS,
+	       .multicast_all = IP_MULTICAST_ALL,
+	       .ttl_type = IP_TTL,
+	       .tos_type = IP_TOS},
+    [IP_V6] = {.domain = AF_INET6,
+	       .level = IPPROTO_IPV6,
+	       .ttl = IPV6_UNICAST_HOPS,
+	       .multicast_ttl = IPV6_MULTICAST_HOPS,
+	       .tos = IPV6_TCLASS,
+	       .mtu_discover = IPV6_MTU_DISCOVER,
+	       .may_fragment = IPV6_PMTUDISC_WANT,
+	       .recverr = IPV6_RECVERR,
+	       .recvttl = IPV6_RECVHOPLIMIT,
+	       .recvtos = IPV6_RECVTCLASS,
+	       .multicast_all = IPV6_MULTICAST_ALL,
+	       .ttl_type = IPV6_HOPLIMIT,
+	       .tos_type = IPV6_TCLASS},
+};
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+static int bind_port(int fd, const struct ip_addr *addr, uint16_t port, unsigned scope)
+{
+	struct endpoint e = {.addr = *addr, .port = port};
+	struct sockaddr_storage sa;
+	socklen_t len = endpoint_to_sockaddr(&e, scope, &sa);
+
+	return bind(fd, (struct sockaddr *)&sa, len) < 0 ? -errno : 0;
+}
+
+static int bind_local(const struct nat_config *cfg, const struct host_socket_request *req,
+		      struct host_socket *s)
+{
+	const struct nat_family *nf = &cfg->family[req->family];
+	int r;
+
+	s->address = ip_any[req->family];
+	if (!req->to_loopback) {
+		if (nf->outbound_if[0] &&
+		    setsockopt(s->fd, SOL_SOCKET, SO_BINDTODEVICE, nf->outbound_if,
+			       (socklen_t)strlen(nf->outbound_if) + 1) < 0)
+			return -errno;
+		if (!ip_is_unspecified(&nf->outbound))
+			s->address = nf->outbound;
+	}
+	r = bind_port(s->fd, &s->address, req->port, nf->template_index);
+	s->port = r == 0 ? req->port : 0;
+	if (r == -EADDRINUSE || r == -EACCES)
+		r = bind_port(s->fd, &s->address, 0, nf->template_index);
+	return r;
+}
+
+/* Options that must hold. */
+static int set_required(int fd, const struct host_socket_request *req)
+{
+	const struct family_options *o = &families[req->family];
+	int r = set_int(fd, o->level, o->recverr, 1);
+
+	if (r == 0 && req->family == IP_V6)
+		r = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	if (r == 0)
+		r = set_int(fd, o->level, o->recvttl, 1);
+	return r == 0 ? set_int(fd, o->level, o->recvtos, 1) : r;
+}
+
+/* Options without which it works as well as it can: an old kernel may lack them. */
+static void set_wanted(int fd, const struct host_socket_request *req)
+{
+	const struct family_options *o = &families[req->family];
+
+	(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, req->buffer);
+	(void)set_int(fd, SOL_SOCKET, SO_SNDBUF, req->buffer);
+	/* A socket bound to any address would else get what is sent to groups that others joined
+	 * (ip(7)). */
+	(void)set_int(fd, o->level, o->multicast_all, 0);
+	if (req->proto == IPPROTO_UDP)
+		(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
+}
+
+int host_socket_open(const struct nat_config *cfg, const struct host_socket_request *req,
+		     struct host_socket *out)
+{
+	cleanup_fd int fd = socket(families[req->family].domain,
+				   SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, req->proto);
+	struct host_socket s = {.fd = fd,
+				.family = req->family,
+				.cfg = cfg,
+				.on_error = req->on_error,
+				.ttl = -1,
+				.multicast_ttl = -1,
+				.tos = -1,
+				.dont_fragment = -1,
+				.broadcast = 0};
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = set_required(fd, req);
+	if (r == 0)
+		r = bind_local(cfg, req, &s);
+	if (r < 0)
+		return r;
+	set_wanted(fd, req);
+	s.fd = take_fd(&fd);
+	*out = s;
+	return 0;
+}
+
+void host_socket_close(struct host_socket *s)
+{
+	fd_close(&s->fd);
+}
+
+bool host_socket_is_own(const struct host_socket *s, const struct endpoint *to)
+{
+	const struct ip_addr *assigned = &s->cfg->family[s->family].guest_assigned;
+	bool here = ip_is_loopback(&to->addr) ||
+		    (!ip_is_unspecified(assigned) && ip_equal(&to->addr, assigned));
+
+	return s->port && to->port == s->port && here &&
+	       (ip_is_unspecified(&s->address) || ip_equal(&to->addr, &s->address));
+}
+
+/* One option: a system call only if the value changes. */
+static void set_mark(const struct host_socket *s, int name, int *now, int value)
+{
+	if (*now != value && set_int(s->fd, families[s->family].level, name, value) == 0)
+		*now = value;
+}
+
+static void set_multicast(struct host_socket *s, int ttl)
+{
+	unsigned index = s->cfg->family[s->family].template_index;
+
+	if (s->multicast_ttl < 0 && index && s->family == IP_V4) {
+		struct ip_mreqn via = {.imr_ifindex = (int)index};
+
+		(void)setsockopt(s->fd, IPPROTO_IP, IP_MULTICAST_IF, &via, sizeof(via));
+	} else if (s->multicast_ttl < 0 && index) {
+		(void)set_int(s->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)index);
+	}
+	set_mark(s, families[s->family].multicast_ttl, &s->multicast_ttl, ttl);
+}
+
+void host_socket_set_marks(struct host_socket *s, const struct host_marks *m)
+{
+	const struct family_options *o = &families[s->family];
+
+	if (m->multicast)
+		set_multicast(s, m->ttl);
+	else
+		set_mark(s, o->ttl, &s->ttl, m->ttl);
+	set_mark(s, o->tos, &s->tos, m->tos);
+	if (s->dont_fragment != m->dont_fragment &&
+	    set_int(s->fd, o->level, o->mtu_discover,
+		    m->dont_fragment ? IP_PMTUDISC_DO : o->may_fragment) == 0)
+		s->dont_fragment = m->dont_fragment;
+	if (s->broadcast != m->broadcast &&
+	    set_int(s->fd, SOL_SOCKET, SO_BROADCAST, m->broadcast) == 0)
+		s->broadcast = m->broadcast;
+}
+
+/* TOS comes as one byte over IPv4, everything else as int. */
+static int control_int(const struct cmsghdr *c)
+{
+	int value = 0;
+
+	if (c->cmsg_len >= CMSG_LEN(sizeof(value)))
+		memcpy(&value, CMSG_DATA(c), sizeof(value));
+	else if (c->cmsg_len >= CMSG_LEN(1))
+		value = *CMSG_DATA(c);
+	return value;
+}
+
+void host_socket_parse_control(struct msghdr *m, struct host_received *out)
+{
+	*out = (struct host_received){.ttl = 64};
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		int value = control_int(c);
+
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO)
+			out->segment = value > 0 ? (size_t)value : 0;
+		for (int f = 0; f < IP_FAMILIES; f++) {
+			if (c->cmsg_level != families[f].level)
+				continue;
+			if (c->cmsg_type == families[f].ttl_type)
+				out->ttl = (uint8_t)value;
+			else if (c->cmsg_type == families[f].tos_type)
+				out->tos = (uint8_t)value;
+		}
+	}
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagram sockets on the host's side, for UDP and for echo alike: opened as the configuration
+ * asks, sending with the guest's TTL, TOS and don't-fragment bit, and read for what a packet or an
+ * ICMP error brought (ip(7), ipv6(7), udp(7), icmp(7)). All that differs between IPv4 and IPv6
+ * sockets stands in one table in host_socket.c. */
+#ifndef NAT_HOST_SOCKET_H
+#define NAT_HOST_SOCKET_H
+
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include "nat/translate.h"
+
+/* What a packet is to carry, as the guest's did. */
+struct host_marks {
+	uint8_t ttl, tos; /* or hop limit and traffic class */
+	bool dont_fragment;
+	bool multicast, broadcast; /* what kind of destination it has */
+};
+
+struct host_socket;
+
+/* An entry of the error queue. */
+struct host_error {
+	bool local; /* found by this host's own kernel while sending: the send failed with the same
+		       errno */
+	int err;
+	uint8_t type, code;      /* of the ICMP or ICMPv6 message */
+	uint32_t mtu;            /* where err is EMSGSIZE */
+	struct ip_addr offender; /* who sent the message; unspecified if not known */
+	struct endpoint to;      /* destination of the packet it is about */
+	size_t data_len; /* bytes of that packet in the buffer: UDP from the payload on, echo from
+			    the ICMP header on */
+};
+
+/* The bytes of a reported packet that are kept: all that fits an ICMPv6 error of 1280 bytes (RFC
+ * 4443 2.4 (c)). */
+#define HOST_QUOTE_MAX 1232
+
+/* Is told of an error that came as ICMP and is one to pass on (unreachable, too big, time
+ * exceeded), with the first data_len bytes of the packet. */
+typedef void (*host_error_fn)(struct host_socket *s, const struct host_error *e,
+			      const uint8_t *data);
+
+struct host_socket {
+	int fd;
+	enum ip_family family;
+	const struct nat_config *cfg;
+	host_error_fn on_error;
+	uint16_t port;          /* the one wanted, or 0 if the kernel chose another */
+	struct ip_addr address; /* bound to: outbound address or any */
+	/* What the socket options stand at, -1 if unknown: setting them costs a system call. */
+	int ttl, multicast_ttl, tos, dont_fragment, broadcast;
+};
+
+struct host_socket_request {
+	enum ip_family family;
+	int proto;        /* IPPROTO_UDP, or IPPROTO_ICMP and IPPROTO_ICMPV6 for a ping socket */
+	uint16_t port;    /* wanted local port, or echo id */
+	bool to_loopback; /* destinations are on the host itself: outbound address and device don't
+			     apply */
+	int buffer;       /* bytes of send and receive buffer to ask for */
+	host_error_fn on_error;
+};
+
+/* Opens a non-blocking socket, bound to the port wanted if it is free and permitted, else to one of
+ * the kernel's choice; never one that another socket of the host has. Errors and the TTL and TOS of
+ * what arrives are received. 0 or negative errno; -EACCES from a ping socket means that
+ * net.ipv4.ping_group_range does not allow it. */
+int host_socket_open(const struct nat_config *cfg, const struct host_socket_request *req,
+		     struct host_socket *out) must_check;
+void host_socket_close(struct host_socket *s);
+
+/* true if a service of the host itself can't be behind this destination, because s has its port:
+ * what is sent there would only come back to s. */
+bool host_socket_is_own(const struct host_socket *s, const struct endpoint *to);
+
+/* Makes what is sent from now on carry these marks. Options that the kernel refuses stay as they
+ * are. */
+void host_socket_set_marks(struct host_socket *s, const struct host_marks *m);
+
+/* What came beside a received datagram. */
+struct host_received {
+	uint8_t ttl, tos;
+	size_t segment; /* UDP_GRO: the buffer is several datagrams of this size; 0 if it is one */
+};
+#define HOST_CONTROL_LEN 96 /* room for the control messages of one datagram */
+void host_socket_parse_control(struct msghdr *m, struct host_received *out);
+
+/* Empties the error queue, or a bounded part of it: the rest keeps EPOLLERR up. *mtu is set if an
+ * entry says which MTU a packet of ours was too long for. Number of entries. */
+unsigned host_socket_drain_errors(struct host_socket *s, uint32_t *mtu);
+
+/* To be called for EPOLLERR: the error queue is drained and the socket's own error taken away. */
+void host_socket_clear_errors(struct host_socket *s);
+
+/* Sends m again after it failed with err (negative): an ICMP error about an earlier datagram fails
+ * the next send, whatever that one is about (udp(7)). 0 or the negative errno that m itself met;
+ * *mtu as above. */
+int host_socket_send_again(struct host_socket *s, const struct msghdr *m, int err,
+			   uint32_t *mtu) must_check;
+
+/* What came out when a datagram could not be sent at once. */
+struct host_outcome {
+	/* It may not be fragmented but was longer than this: it was sent in fragments, and the
+	 * guest has to be told; else 0. */
+	uint32_t mtu;
+	bool broadcast; /* its destination is a broadcast address, which was not known before */
+};
+
+/* As host_socket_send_again(), for one datagram with marks m was to have. One too long for the path
+ * is sent in fragments although the guest wants it whole: so nothing is lost while the guest learns
+ * the path's MTU. (Guests set the don't-fragment bit on most datagrams, and the MTU of their link
+ * may be much larger than the path's.) */
+int host_socket_recover(struct host_socket *s, const struct msghdr *m,
+			const struct host_marks *marks, int err,
+			struct host_outcome *out) must_check;
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "udp/udp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "udp/udp_flow.h"
+
+int udp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
+	    const struct nat_guest *guest, const struct udp_config *cfg, struct udp **out)
+{
+	struct udp *u = calloc(1, sizeof(*u));
+	int r;
+
+	if (!u)
+		return -ENOMEM;
+	*u = (struct udp){.loop = loop,
+			  .timers = loop_timers(loop),
+			  .tap = tap,
+			  .counters = tap_counters(tap),
+			  .nat = nat,
+			  .guest = guest,
+			  .cfg = *cfg};
+	list_init(&u->brief);
+	r = hash_key_random(&u->key);
+	if (r == 0)
+		r = hash_table_new(&u->sockets);
+	if (r == 0)
+		r = hash_table_new(&u->by_guest);
+	if (r == 0)
+		r = hash_table_new(&u->by_host);
+	if (r == 0)
+		r = udp_sender_new(&u->sender);
+	if (r == 0)
+		r = udp_receiver_new(&u->receiver);
+	if (r < 0) {
+		udp_free(u);
+		return r;
+	}
+	*out = u;
+	return 0;
+}
+
+void udp_free(struct udp *u)
+{
+	if (!u)
+		return;
+	if (u->by_guest)
+		udp_table_free(u);
+	hash_table_free(u->sockets);
+	hash_table_free(u->by_guest);
+	hash_table_free(u->by_host);
+	free(u->sender);
+	udp_receiver_free(u->receiver);
+	free(u);
+}
+
+size_t udp_flow_count(const struct udp *u)
+{
+	return hash_table_count(u->by_guest);
+}
+
+static bool acceptable(struct udp *u, const struct packet *p)
+{
+	enum drop_reason why;
+
+	if (!u->nat->family[ip_family(&p->ip.dst)].on)
+		why = DROP_FAMILY_OFF;
+	else if (!ip_is_unicast(&p->ip.src))
+		why = DROP_SOURCE;
+	else if (!p->ip.ttl)
+		why = DROP_IP_HEADER;
+	else if (!p->udp.src_port || !p->udp.dst_port)
+		why = DROP_L4_HEADER;
+	else
+		return true;
+	count_drop(u->counters, why);
+	return false;
+}
+
+/* A datagram that came in one piece is to stay in one, as routers would have it (RFC 8200 5; for
+ * IPv4 the bit says so). What the guest itself had cut was put together by reassembly: such a one
+ * is longer than the MTU of its link, or than the path's that we told it of. */
+static bool may_not_fragment(const struct udp *u, const struct udp_flow *f, const struct packet *p)
+{
+	bool v4 = ip_is_v4(&p->ip.src);
+	size_t len = (v4 ? 28U : 48U) + (p->gso == GSO_UDP ? p->gso_size : p->payload_len);
+
+	return v4 ? p->ip.dont_fragment
+		  : len <= tap_mtu(u->tap) && (!f->mtu_told || len <= f->mtu_told);
+}
+
+static void collect(struct udp *u, struct udp_flow *f, const struct udp_datagram *d)
+{
+	uint8_t i = (uint8_t)u->batch_count++;
+
+	u->batch[i] = *d;
+	if (f->batch_first == UDP_NONE)
+		f->batch_first = i;
+	else
+		u->batch[f->batch_last].next = i;
+	f->batch_last = i;
+}
+
+void udp_input(struct udp *u, const struct packet *p, usec_t now)
+{
+	struct udp_flow *f;
+	struct udp_datagram d;
+	struct endpoint to;
+
+	u->now = now;
+	if (!acceptable(u, p))
+		return;
+	if (u->batch_count == UDP_BATCH)
+		udp_flush(u, now);
+	f = udp_flow_get(u, p);
+	if (!f)
+		return;
+	udp_flow_used(f, true);
+	d = (struct udp_datagram){.flow = f,
+				  .data = p->payload,
+				  .len = p->payload_len,
+				  .port = p->udp.dst_port,
+				  .segment = p->gso == GSO_UDP ? p->gso_size : 0,
+				  .marks = {.ttl = p->ip.ttl,
+					    .tos = p->ip.tos,
+					    .dont_fragment = may_not_fragment(u, f, p),
+					    .multicast = f->multicast,
+					    .broadcast = f->broadcast},
+				  .next = UDP_NONE};
+	to = (struct endpoint){.addr = f->host_addr, .port = d.port};
+	if (host_socket_is_own(&f->sock->host, &to)) {
+		/* The guest would hear itself. */
+		count_drop(u->counters, DROP_SOCKET);
+		udp_error_local(u, &d, ECONNREFUSED);
+		return;
+	}
+	collect(u, f, &d);
+}

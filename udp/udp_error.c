@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What went wrong on the host's side, told to the guest as the ICMP message that it would have got
+ * there. */
+#include <errno.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip_icmp.h>
+
+#include "tap/icmp_error.h"
+#include "udp/udp_flow.h"
+
+/* ICMP errors that we make ourselves (RFC 4443 2.4 (f), RFC 1812 4.3.2.8): those that came in were
+ * limited on their way. */
+#define LOCAL_PERIOD (100 * USEC_MSEC)
+#define LOCAL_MAX    100
+
+/* The bytes of the original behind its IP header, as the guest sent them. */
+static void send_error(struct udp *u, const struct udp_datagram *d, const struct icmp_error *e)
+{
+	const struct udp_flow *f = d->flow;
+	struct udp_header ports = {.src_port = f->sock->guest.port, .dst_port = d->port};
+	struct ip_header ip = {.src = f->sock->guest.addr,
+			       .dst = f->guest_addr,
+			       .proto = IPPROTO_UDP,
+			       .ttl = d->marks.ttl,
+			       .tos = d->marks.tos,
+			       .dont_fragment = ip_is_v4(&f->guest_addr) && d->marks.dont_fragment};
+	size_t len = d->len < HOST_QUOTE_MAX ? d->len : HOST_QUOTE_MAX;
+	uint8_t quote[8 + HOST_QUOTE_MAX];
+	int r;
+
+	if (f->multicast || f->broadcast)
+		return; /* RFC 1122 3.2.2 */
+	emit_udp(quote, &ports, d->len);
+	if (len)
+		memcpy(quote + 8, d->data, len);
+	emit_l4_checksum(quote, 8, quote + 8, len, &ip, false);
+	r = icmp_error_send(u->tap, e, &ip, quote, 8 + len);
+	if (r < 0)
+		log_limited(&u->log, u->now, LOG_LEVEL_DEBUG, "ICMP error to the guest: %s",
+			    strerror(-r));
+}
+
+/* Who an error from addr comes from, in the guest's eyes. */
+static struct ip_addr offender_for_guest(struct udp *u, const struct udp_flow *f,
+					 const struct ip_addr *addr)
+{
+	struct ip_addr from;
+
+	if (ip_equal(addr, &f->host_addr))
+		return f->guest_addr;
+	from = nat_source_for_guest(u->nat, u->guest, addr);
+	return ip_is_unspecified(&from) ? f->guest_addr : from;
+}
+
+void udp_error_received(struct host_socket *host, const struct host_error *err, const uint8_t *data)
+{
+	struct udp_socket *s = container_of(host, struct udp_socket, host);
+	struct udp *u = s->udp;
+	struct udp_flow *f = udp_flow_of_host(s, &err->to);
+	struct udp_datagram d = {.flow = f,
+				 .data = data,
+				 .len = err->data_len,
+				 .port = err->to.port,
+				 /* The queue does not say; these went with the latest datagram. */
+				 .marks = {.ttl = (uint8_t)(host->ttl > 0 ? host->ttl : 0),
+					   .tos = (uint8_t)(host->tos > 0 ? host->tos : 0),
+					   .dont_fragment = host->dont_fragment > 0}};
+	struct icmp_error e = {.type = err->type, .code = err->code, .info = err->mtu};
+
+	if (!f)
+		return; /* of a flow that has ended */
+	e.from = offender_for_guest(u, f, &err->offender);
+	send_error(u, &d, &e);
+}
+
+static bool may_send_local(struct udp *u)
+{
+	if (u->now - u->errors_since >= LOCAL_PERIOD) {
+		u->errors_since = u->now;
+		u->errors = 0;
+	}
+	return u->errors++ < LOCAL_MAX;
+}
+
+/* We speak as the guest's router: the gateway, or our link-local address. */
+static struct ip_addr router(const struct udp *u, const struct udp_flow *f)
+{
+	const struct ip_addr *a =
+	    ip_is_v4(&f->guest_addr) ? &u->nat->family[IP_V4].gateway : &u->nat->our_link_local;
+
+	return ip_is_unspecified(a) || ip_family(a) != ip_family(&f->guest_addr) ? f->guest_addr
+										 : *a;
+}
+
+void udp_error_too_long(struct udp *u, const struct udp_datagram *d, uint32_t mtu)
+{
+	bool v4 = ip_is_v4(&d->flow->guest_addr);
+	struct icmp_error e = {.from = router(u, d->flow),
+			       .type = v4 ? ICMP_DEST_UNREACH : ICMP6_PACKET_TOO_BIG,
+			       .code = v4 ? ICMP_FRAG_NEEDED : 0,
+			       .info = mtu};
+
+	/* No smaller than what it uses already, or not known: nothing that it could learn. */
+	if (!mtu || mtu >= tap_mtu(u->tap) || !may_send_local(u))
+		return;
+	send_error(u, d, &e);
+	d->flow->mtu_told = mtu;
+}
+
+void udp_error_local(struct udp *u, const struct udp_datagram *d, int err)
+{
+	const struct udp_flow *f = d->flow;
+	struct icmp_error e = {0};
+
+	if (!icmp_error_from_errno(err, ip_family(&f->guest_addr), IPPROTO_UDP, &e) ||
+	    !may_send_local(u))
+		return;
+	/* A port is closed by the host that has it, everything else is seen on the way. */
+	e.from = err == ECONNREFUSED ? f->guest_addr : router(u, f);
+	send_error(u, d, &e);
+}
