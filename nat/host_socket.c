@@ -70,7 +70,7 @@ static int bind_local(const struct nat_config *cfg, const struct host_socket_req
 	const struct nat_family *nf = &cfg->family[req->family];
 	int r;
 
-	s->address = ip_any[req->family];
+	s->address = (req->to_loopback ? ip_loopback : ip_any)[req->family];
 	if (!req->to_loopback) {
 		if (nf->outbound_if[0] &&
 		    setsockopt(s->fd, SOL_SOCKET, SO_BINDTODEVICE, nf->outbound_if,
