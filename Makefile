@@ -6,6 +6,8 @@
 CC	?= gcc
 PYTHON	?= /usr/bin/python3
 prefix	?= /usr/local
+bindir	?= $(prefix)/bin
+mandir	?= $(prefix)/share/man
 VERSION	:= 0.1
 # A build with other tools or flags goes to a folder of its own: make B=build/asan SANITIZE=address,undefined
 B	?= build
@@ -51,9 +53,27 @@ $(B)/test/%: $(B)/obj/test/unit/%.o $(LIB)
 unit: $(UNIT)
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
 
+# What keeps the shape: who includes whom, no writable globals, one way to lay out code.
+layers:
+	@$(PYTHON) test/layers.py
+globals: $(OBJS)
+	@$(PYTHON) test/globals.py $(OBJS)
+format:
+	clang-format -i $$(git ls-files '*.[ch]')
+
+install: all
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1
+	install -m 755 $(B)/passt $(DESTDIR)$(bindir)/passt
+	ln -sf passt $(DESTDIR)$(bindir)/pasta
+	install -m 644 doc/passt.1 $(DESTDIR)$(mandir)/man1/passt.1
+	ln -sf passt.1 $(DESTDIR)$(mandir)/man1/pasta.1
+uninstall:
+	rm -f $(DESTDIR)$(bindir)/passt $(DESTDIR)$(bindir)/pasta
+	rm -f $(DESTDIR)$(mandir)/man1/passt.1 $(DESTDIR)$(mandir)/man1/pasta.1
+
 clean:
 	rm -rf build
 
-.PHONY: all unit clean
+.PHONY: all unit layers globals format install uninstall clean
 .SECONDARY:
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
