@@ -1,5 +1,274 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-int main(void)
+/* Start-up, in the order in which things may be done: look at the host, open files, fork the agent,
+ * give everything up, and only then let anybody see that we are there. */
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "passt/config.h"
+#include "passt/daemon.h"
+#include "passt/files.h"
+#include "passt/plan.h"
+#include "passt/report.h"
+#include "passt/stack.h"
+#include "pasta/pasta.h"
+#include "seccomp/sandbox.h"
+
+/* What exists while the program runs; freed in one place. */
+struct instance {
+	const struct config *cfg;
+	const char *ident;
+	struct files files;
+	struct host_view *host;
+	struct plan plan;
+	struct sandbox_identity identity;
+	struct pasta *pasta;
+	struct loop *loop;
+	struct stack *stack;
+	int tap_fd;
+	struct tap_features features;
+	struct netconf_result guest;
+};
+
+static int look_at_host(struct instance *in)
 {
-	return 1;
+	const struct config *cfg = in->cfg;
+	const struct host_request req = {
+	    .family_on = {cfg->family[IP_V4].on, cfg->family[IP_V6].on},
+	    .interface = cfg->interface,
+	    .outbound_if = {cfg->family[IP_V4].outbound_if, cfg->family[IP_V6].outbound_if},
+	};
+	struct resolver resolver = {0};
+	const char *culprit = NULL;
+	int r = host_view_new(&req, &in->host, &culprit);
+
+	if (r == -ENODEV && culprit) {
+		log_err("No such interface on the host: %s", culprit);
+		return r;
+	}
+	if (r < 0) {
+		log_err("Can't read the host's interfaces and routes: %s", strerror(-r));
+		return r;
+	}
+	r = resolver_read("/etc/resolv.conf", &resolver);
+	if (r < 0 && r != -ENOENT)
+		log_warn("Can't read /etc/resolv.conf: %s", strerror(-r));
+	plan_make(cfg, in->host, &resolver, &in->plan);
+	report_warnings(cfg, &in->plan);
+	return 0;
+}
+
+static int start_guest(struct instance *in)
+{
+	const struct config *cfg = in->cfg;
+	const struct pasta_config pc = {
+	    .command = cfg->command,
+	    .target_pid = cfg->target_pid,
+	    .netns = cfg->netns,
+	    .userns = cfg->userns,
+	    .netns_only = cfg->netns_only,
+	    .netns_quit = cfg->netns_quit,
+	    .hostname = cfg->hostname,
+	    .net = in->plan.net,
+	};
+	int r = pasta_start(&pc, &in->pasta, &in->tap_fd, &in->features, &in->guest);
+
+	for (int f = 0; !r && f < IP_FAMILIES; f++) {
+		if (in->guest.family_unsupported[f])
+			in->plan.nat.family[f].on = false;
+	}
+	return r;
+}
+
+/* The host view was for the agent too, which has its copy; what libnl and the C library kept goes
+ * back. */
+static void forget_host(struct instance *in)
+{
+	host_view_free(in->host);
+	in->host = NULL;
+	in->plan.net.host = NULL;
+	malloc_trim(0);
+}
+
+static int make_stack(struct instance *in)
+{
+	const struct config *cfg = in->cfg;
+	const struct stack_config sc = {
+	    .nat = in->plan.nat,
+	    .ndp = in->plan.ndp,
+	    .tap = {.our_mac = cfg->our_mac,
+		    .guest_mac = in->guest.mac,
+		    .mtu = cfg->mtu ? cfg->mtu : 65520},
+	    .tcp_on = cfg->tcp_on,
+	    .udp_on = cfg->udp_on,
+	    .icmp_on = cfg->icmp_on,
+	    .ndp_on = cfg->ndp_on,
+	    .pcap_fd = in->files.pcap,
+	};
+	struct tap_link *link;
+	int r = loop_new(&in->loop);
+
+	if (!r)
+		r = tun_link_new(in->tap_fd, &in->features, &link);
+	if (!r)
+		r = stack_new(in->loop, link, &sc, &in->stack);
+	if (r < 0)
+		log_err("Can't set up the network stack: %s", strerror(-r));
+	return r;
+}
+
+/* Ready in every respect: the caller may know, the command may start. */
+static int announce(struct instance *in, bool background, int ready_fd)
+{
+	bool command = pasta_has_command(in->pasta);
+	bool debug = in->cfg->log_level >= LOG_LEVEL_DEBUG;
+	int r = 0;
+
+	if (in->cfg->config_net)
+		stack_announce(in->stack);
+	if (background)
+		r = daemon_ready(&in->files, ready_fd);
+	else
+		r = files_write_pid(&in->files, getpid());
+	if (r < 0) {
+		log_err("Can't go on: %s", strerror(-r));
+		return r;
+	}
+	/* A command has the terminal to itself but for warnings; a log file takes it all. */
+	if (background || (command && in->cfg->log_file))
+		log_set_stderr(false, false);
+	else if (command && !debug && log_threshold() > LOG_LEVEL_WARN)
+		log_set_threshold(LOG_LEVEL_WARN);
+	return pasta_release(in->pasta);
+}
+
+/* Every flow is a descriptor. After the fork of the agent, so that the command keeps its caller's
+ * limit. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		log_debug("Can't raise the limit on descriptors: %s", strerror(errno));
+}
+
+static int run(struct instance *in)
+{
+	bool background = !pasta_has_command(in->pasta) && !in->cfg->foreground;
+	const char *step = NULL;
+	int ready_fd = -1, r;
+
+	raise_descriptor_limit();
+	r = sandbox_engine_enter(&in->identity, background, &step);
+	if (r < 0) {
+		log_err("Can't enter the sandbox: %s: %s", step, strerror(-r));
+		return r;
+	}
+	if (step)
+		log_warn("No empty root for the packet engine, going on without: %s is not "
+			 "permitted here",
+			 step);
+	if (background)
+		r = daemon_fork(&in->files, &ready_fd);
+	if (r < 0) {
+		log_err("Can't go to the background: %s", strerror(-r));
+		return r;
+	}
+	r = make_stack(in);
+	if (!r)
+		r = pasta_attach(in->pasta, in->loop);
+	if (r < 0)
+		return r;
+	r = sandbox_seal(SANDBOX_ENGINE_PASTA, &step);
+	if (r < 0) {
+		log_err("Can't seal the sandbox: %s: %s", step, strerror(-r));
+		return r;
+	}
+	r = announce(in, background, ready_fd);
+	if (!r)
+		r = loop_run(in->loop);
+	stack_drain(in->stack);
+	stack_log_counters(in->stack);
+	pasta_leave(in->pasta, in->tap_fd);
+	return r;
+}
+
+static int start(const struct config *cfg, const char *ident)
+{
+	struct instance in = {.cfg = cfg, .ident = ident, .tap_fd = -1, .files = {-1, -1, -1}};
+	enum log_level block;
+	int r = sandbox_identity_get(cfg->runas, &in.identity);
+
+	if (r < 0) {
+		log_err("--runas %s: %s", cfg->runas ? cfg->runas : "nobody", strerror(-r));
+		return r;
+	}
+	r = look_at_host(&in);
+	if (!r)
+		r = files_open(cfg, ident, &in.files);
+	if (!r)
+		r = start_guest(&in);
+	if (!r) {
+		block = pasta_has_command(in.pasta) ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
+		report_plan(cfg, &in.plan, block);
+		forget_host(&in);
+		r = run(&in);
+	}
+	stack_free(in.stack);
+	pasta_free(in.pasta);
+	loop_free(in.loop);
+	host_view_free(in.host);
+	log_close();
+	return r;
+}
+
+static void print_version(const char *ident)
+{
+	printf("%s %s\n"
+	       "An independent implementation of passt and pasta: user-mode networking\n"
+	       "for virtual machines and network namespaces.\n"
+	       "Licence: BSD-3-Clause, see LICENSE.\n"
+	       "This is free software; you may change and redistribute it.\n"
+	       "There is no warranty, to the extent permitted by law.\n\n",
+	       ident, VERSION);
+}
+
+int main(int argc, char **argv)
+{
+	char error[CONFIG_ERROR_MAX];
+	struct config cfg;
+	bool usage = false;
+	const char *ident;
+	int r = files_sanitize();
+
+	if (r < 0)
+		return 1;
+	r = config_parse(argc, argv, &cfg, error, &usage);
+	ident = cfg.program == PROGRAM_PASTA ? "pasta" : "passt";
+	if (r < 0) {
+		fprintf(stderr, "%s\n", error);
+		if (usage)
+			config_print_help(&cfg, argv[0], stderr);
+		return 1;
+	}
+	if (cfg.action == ACTION_HELP) {
+		config_print_help(&cfg, argv[0], stdout);
+		return fflush(stdout) ? 1 : 0;
+	}
+	if (cfg.action == ACTION_VERSION) {
+		print_version(ident);
+		return fflush(stdout) ? 1 : 0;
+	}
+	log_set_threshold(cfg.log_level);
+	if (cfg.program != PROGRAM_PASTA) {
+		log_err("Virtual machines are not served yet: start the program as pasta");
+		return 1;
+	}
+	r = start(&cfg, ident);
+	return r < 0 ? 1 : r;
 }
