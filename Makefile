@@ -46,7 +46,11 @@ $(LIB): $(filter-out $(B)/obj/passt/main.o,$(OBJS))
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
-$(B)/test/%: $(B)/obj/test/unit/%.o $(LIB)
+# test/unit/test_X.c is a program; what else is there is shared by them.
+$(B)/libtest.a: $(patsubst %.c,$(B)/obj/%.o,$(filter-out test/unit/test_%,$(wildcard test/unit/*.c)))
+	@rm -f $@
+	ar rcs $@ $^
+$(B)/test/%: $(B)/obj/test/unit/%.o $(B)/libtest.a $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka
 

@@ -174,6 +174,8 @@ static inline uint32_t tcp_in_flight(const struct tcp_flow *f)
 /* ---- tcp_open.c: connections the guest opens */
 
 void tcp_open(struct tcp *t, const struct packet *p, usec_t now);
+/* Notes what a SYN says: the first, or another while nothing was answered. */
+void tcp_take_syn(struct tcp_flow *f, const struct packet *p);
 /* The host socket of a FLOW_CONNECTING flow is ready: connected or failed. */
 void tcp_connected(struct tcp_flow *f, uint32_t events, usec_t now);
 

@@ -14,14 +14,17 @@ static bool is_first_syn(const struct tcp_flow *f, const struct tcp_header *h)
 	return (h->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN && h->seq == f->irs;
 }
 
-/* Nothing was answered yet, so the guest can only repeat its SYN or give up. */
+/* Nothing was answered yet, so the guest can only repeat its SYN, give up, or have given up and
+ * begin anew. */
 static void input_connecting(struct tcp_flow *f, const struct packet *p)
 {
 	const struct tcp_header *h = &p->tcp;
 
 	if (h->flags & TCP_RST && h->seq == f->rcv_nxt)
 		tcp_flow_abort(f);
-	else if (!is_first_syn(f, h))
+	else if ((h->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN)
+		tcp_take_syn(f, p);
+	else
 		count_drop(tap_counters(f->tcp->tap), DROP_TCP_STATE);
 }
 

@@ -28,9 +28,7 @@ static uint16_t guest_mss(const struct tcp *t, const struct packet *p)
 	return (uint16_t)(mss < MSS_MIN ? MSS_MIN : mss);
 }
 
-/* What the SYN says. A repeated SYN with another sequence number (the guest gave up and tries anew)
- * is taken as well. */
-static void take_syn(struct tcp_flow *f, const struct packet *p)
+void tcp_take_syn(struct tcp_flow *f, const struct packet *p)
 {
 	const struct tcp_options *opt = &p->tcp.opt;
 
@@ -178,10 +176,6 @@ void tcp_open(struct tcp *t, const struct packet *p, usec_t now)
 		count_drop(counters, ip_is_unicast(&p->ip.src) ? DROP_DESTINATION : DROP_SOURCE);
 		return;
 	}
-	if (!p->tcp.src_port || !p->tcp.dst_port) {
-		count_drop(counters, DROP_L4_HEADER);
-		return;
-	}
 	if (hash_table_count(t->flows) >= t->cfg.flows_max) {
 		count_drop(counters, DROP_FLOW_LIMIT);
 		log_limited(&t->limit, now, LOG_LEVEL_WARN,
@@ -192,7 +186,7 @@ void tcp_open(struct tcp *t, const struct packet *p, usec_t now)
 		count_drop(counters, DROP_NO_MEMORY);
 		return;
 	}
-	take_syn(f, p);
+	tcp_take_syn(f, p);
 	take_credit(f);
 	r = connect_host(f, p);
 	if (r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM) {
