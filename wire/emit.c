@@ -71,10 +71,26 @@ size_t emit_ip(uint8_t *p, const struct ip_header *h, size_t payload_len)
 	return ip_is_v4(&h->src) ? emit_ipv4(p, h, payload_len) : emit_ipv6(p, h, payload_len);
 }
 
+static unsigned plain_options_len(const struct tcp_options *opt)
+{
+	return (opt->has_mss ? 4U : 0U) + (opt->has_timestamp ? 12U : 0U) +
+	       (opt->has_sack_permitted ? 4U : 0U) + (opt->has_wscale ? 4U : 0U);
+}
+
+/* Options have forty bytes: blocks that the others leave no room for are left out (RFC 2018 3). */
+static unsigned sacks_that_fit(const struct tcp_options *opt)
+{
+	unsigned most = (40U - 4U - plain_options_len(opt)) / 8U;
+
+	return opt->sack_count < most ? opt->sack_count : most;
+}
+
 /* Option kinds: RFC 9293 3.1, RFC 7323 2.2 and 3.2, RFC 2018. Each is preceded by NOPs where that
  * aligns its numbers. */
 static uint8_t *emit_tcp_options(uint8_t *p, const struct tcp_options *opt)
 {
+	unsigned sacks = sacks_that_fit(opt);
+
 	if (opt->has_mss)
 		p = put32(p, 2U << 24 | 4U << 16 | opt->mss);
 	if (opt->has_timestamp) {
@@ -85,9 +101,9 @@ static uint8_t *emit_tcp_options(uint8_t *p, const struct tcp_options *opt)
 		p = put32(p, 0x01010402);
 	if (opt->has_wscale)
 		p = put32(p, 1U << 24 | 3U << 16 | 3U << 8 | opt->wscale);
-	if (opt->sack_count) {
-		p = put32(p, 0x01010500U | (2U + 8U * opt->sack_count));
-		for (unsigned i = 0; i < opt->sack_count; i++)
+	if (sacks) {
+		p = put32(p, 0x01010500U | (2U + 8U * sacks));
+		for (unsigned i = 0; i < sacks; i++)
 			p = put32(put32(p, opt->sack[i].start), opt->sack[i].end);
 	}
 	return p;
@@ -95,9 +111,9 @@ static uint8_t *emit_tcp_options(uint8_t *p, const struct tcp_options *opt)
 
 size_t emit_tcp_len(const struct tcp_options *opt)
 {
-	return 20U + (opt->has_mss ? 4U : 0U) + (opt->has_timestamp ? 12U : 0U) +
-	       (opt->has_sack_permitted ? 4U : 0U) + (opt->has_wscale ? 4U : 0U) +
-	       (opt->sack_count ? 4U + 8U * opt->sack_count : 0U);
+	unsigned sacks = sacks_that_fit(opt);
+
+	return 20U + plain_options_len(opt) + (sacks ? 4U + 8U * sacks : 0U);
 }
 
 size_t emit_tcp(uint8_t *p, const struct tcp_header *h)

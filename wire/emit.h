@@ -15,8 +15,8 @@ size_t emit_eth(uint8_t *p, const struct mac_addr *dst, const struct mac_addr *s
  * this header. A super-frame (payload_len beyond 65535 in total) is not possible. */
 size_t emit_ip(uint8_t *p, const struct ip_header *h, size_t payload_len);
 
-/* TCP header with options (only those whose has_ flag is set, sack blocks by sack_count), padded to
- * 4 bytes. The checksum field is left 0; see emit_l4_checksum(). */
+/* TCP header with options (only those whose has_ flag is set, sack blocks by sack_count as far as
+ * they fit), padded to 4 bytes. The checksum field is left 0; see emit_l4_checksum(). */
 size_t emit_tcp(uint8_t *p, const struct tcp_header *h);
 size_t emit_tcp_len(const struct tcp_options *opt); /* what emit_tcp() will write */
 size_t emit_udp(uint8_t *p, const struct udp_header *h, size_t payload_len);

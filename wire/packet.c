@@ -57,7 +57,9 @@ static int parse_tcp(struct cursor c, struct packet *out, enum drop_reason *why)
 	const uint8_t *options;
 	size_t header_len;
 
-	*h = (struct tcp_header){.src_port = cursor_u16(&c), .dst_port = cursor_u16(&c)};
+	*h = (struct tcp_header){0};
+	h->src_port = cursor_u16(&c);
+	h->dst_port = cursor_u16(&c);
 	h->seq = cursor_u32(&c);
 	h->ack = cursor_u32(&c);
 	offset_flags = cursor_u16(&c);
@@ -82,7 +84,8 @@ static int parse_udp(struct cursor c, struct packet *out, enum drop_reason *why)
 {
 	size_t whole = cursor_left(&c), len;
 
-	out->udp = (struct udp_header){.src_port = cursor_u16(&c), .dst_port = cursor_u16(&c)};
+	out->udp.src_port = cursor_u16(&c);
+	out->udp.dst_port = cursor_u16(&c);
 	len = cursor_u16(&c);
 	cursor_u16(&c); /* checksum */
 	/* A UDP super-frame's length field speaks of the whole; RFC 2675's zero length is not for
@@ -97,7 +100,8 @@ static int parse_udp(struct cursor c, struct packet *out, enum drop_reason *why)
 
 static int parse_icmp(struct cursor c, struct packet *out, enum drop_reason *why)
 {
-	out->icmp = (struct icmp_header){.type = cursor_u8(&c), .code = cursor_u8(&c)};
+	out->icmp.type = cursor_u8(&c);
+	out->icmp.code = cursor_u8(&c);
 	cursor_u16(&c); /* checksum */
 	out->icmp.echo_id = cursor_u16(&c);
 	out->icmp.echo_seq = cursor_u16(&c);
