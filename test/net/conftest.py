@@ -3,11 +3,12 @@
 
 Every test that takes the fixture `bed` gets three namespaces of its own, gone afterwards whatever happens:
 
-    guest (pasta's)  --tap--  [pasta]  host 192.0.2.2, 2001:db8:9::2  --veth eth0--  peer 192.0.2.1, 2001:db8:9::1
+    guest (pasta's)  --tap--  [pasta]  host 192.0.2.2, 2001:db8:9::2  --veth eth0--  peer 192.0.2.1 and .7,
+                                                                                       2001:db8:9::1 and ::7
 
 *host* is where pasta runs, as an ordinary user (a number without an account), with a /dev/net/tun and an
-/etc/resolv.conf of its own in a private mount namespace, and an own /run/netns. *peer* is its gateway and the remote
-machine. Nothing of the machine's own network is used. Root is needed, to make all this.
+/etc/resolv.conf of its own in a private mount namespace, and an own /run/netns. *peer* is its gateway (.1) and the
+remote machine (.7: pasta maps the gateway's address to the host's loopback). Nothing of the machine's own network is used. Root is needed, to make all this.
 
     bed.host(cmd) bed.peer(cmd)      run to the end as root there; asserts status 0 unless check=False; -> Result rc out err
     bed.user(cmd)                    the same in host as the ordinary user (check=False by default)
@@ -18,7 +19,8 @@ machine. Nothing of the machine's own network is used. Root is needed, to make a
         p.guest(cmd), p.guest_bg     more commands in that guest; p.engine, p.guest_pid, p.processes(): PIDs
         p.stop()                     ends the command and waits for pasta; also done by the fixture; p.send_signal(), p.wait()
     bed.peer_addr(f) bed.host_addr(f)  for f in 4, 6 (fixture `family` gives both); bed.url(f, port)
-    bed.serve(port)                  nettool server in peer (test/tools/nettool.c); NETTOOL is the path of the tool
+    bed.serve(port, ports=1)         nettool server in peer (test/tools/nettool.h); NETTOOL is the path of the tool
+    bed.serve_web(port)              web server in peer (test/tools/webtool.py); WEBTOOL is how its client is called
     bed.add_far()                    a third machine behind peer, 198.51.100.2 and 2001:db8:a::2
     bed.tmp                          a folder that the ordinary user may write
     bed.resolv(text)                 what /etc/resolv.conf says in host
@@ -34,11 +36,12 @@ PASTA=/usr/bin/pasta tries the tests against another pasta; the default is build
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
 
 import pytest
 
-from netbed import PASTA, PR_SET_CHILD_SUBREAPER, Bed, libc
+from netbed import PR_SET_CHILD_SUBREAPER, Bed, libc
 
 
 def pytest_configure(config):
@@ -46,6 +49,8 @@ def pytest_configure(config):
         pytest.exit("these tests make network namespaces: run them as root (make test uses sudo)", 2)
     # Whatever a test orphans becomes a child of ours, so that it can be found and reported.
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # SIGTERM ends the run as Ctrl-C does, by way of the fixtures' ends.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 # ---- fixtures -------------------------------------------------------------------------------------------------------
@@ -58,39 +63,16 @@ def _bed_tmp():
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def pasta_path():
-    """A pasta that the ordinary user can execute: a copy if it lies in a folder closed to others."""
-    path = pathlib.Path(PASTA).resolve() if not os.environ.get("PASTA") else pathlib.Path(PASTA)
-    named = pathlib.Path(PASTA).absolute()
-    if not named.exists():
-        pytest.exit(f"{named} is missing: run make first, or set PASTA", 2)
-    if all(p.stat().st_mode & 0o001 for p in [path, *path.absolute().parents]):
-        yield str(named)
-        return
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="pasta-test-"))
-    folder.chmod(0o755)
-    shutil.copy(path, folder / "pasta")
-    yield str(folder / "pasta")
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _make(tmp, path, bare):
-    b = Bed(tmp, bare)
-    b.pasta_path = path
-    return b
-
-
 @pytest.fixture
-def bed(_bed_tmp, pasta_path):
-    b = _make(_bed_tmp, pasta_path, bare=False)
+def bed(_bed_tmp):
+    b = Bed(_bed_tmp)
     yield b
     b.close()
 
 
 @pytest.fixture
-def bare_bed(_bed_tmp, pasta_path):
-    b = _make(_bed_tmp, pasta_path, bare=True)
+def bare_bed(_bed_tmp):
+    b = Bed(_bed_tmp, bare=True)
     yield b
     b.close()
 

@@ -1,30 +1,61 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes and namespaces for the tests; conftest.py describes how they are used."""
+import atexit
 import ctypes
 import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PASTA = os.environ.get("PASTA", str(ROOT / "build/pasta"))
-NETTOOL = os.environ.get("NETTOOL", str(ROOT / "build/test/nettool"))
 # Of the session, so that several sessions on a machine don't mistake each other's processes for their own.
 UID = 20000 + os.getpid() % 20000
 HOST = {4: "192.0.2.2", 6: "2001:db8:9::2"}
-PEER = {4: "192.0.2.1", 6: "2001:db8:9::1"}
+GATEWAY = {4: "192.0.2.1", 6: "2001:db8:9::1"}
+# Not the gateway's address, which pasta maps to the host's loopback.
+PEER = {4: "192.0.2.7", 6: "2001:db8:9::7"}
 FAR = {4: "198.51.100.2", 6: "2001:db8:a::2"}
 PREFIX = {4: 24, 6: 64}
 ENV = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8"]
 
+PYTHON = "/usr/bin/python3"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 libc = ctypes.CDLL(None, use_errno=True)
+
+
+# ---- programs under test and tools ----------------------------------------------------------------------------------
+
+_copies = []
+
+
+def reachable(path):
+    """The path if others than its owner can execute or read it, or that of a copy that they can."""
+    path = pathlib.Path(path)
+    if not path.exists():
+        pytest.exit(f"{path} is missing: run make first (make test does), or set PASTA", 2)
+    if path.resolve().stat().st_mode & 0o004 and all(p.stat().st_mode & 0o001 for p in path.resolve().parents):
+        return str(path)
+    if not _copies:
+        _copies.append(pathlib.Path(tempfile.mkdtemp(prefix="pasta-test-")))
+        _copies[0].chmod(0o755)
+        atexit.register(shutil.rmtree, _copies[0], ignore_errors=True)
+    to = _copies[0] / path.name
+    shutil.copy(path, to)
+    to.chmod(0o755)
+    return str(to)
+
+
+PASTA = reachable(os.environ.get("PASTA", ROOT / "build/pasta"))
+NETTOOL = reachable(ROOT / "build/test/nettool")
+WEBTOOL = [PYTHON, reachable(ROOT / "test/tools/webtool.py")]
 
 
 # ---- processes ------------------------------------------------------------------------------------------------------
@@ -110,6 +141,11 @@ def kill_tree(pid):
             pass
 
 
+def die_with_parent():
+    """Should the tests be killed, nothing stays: the kernel sends SIGKILL to what they started."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 class Result:
     """How a command ended."""
 
@@ -123,7 +159,8 @@ class Result:
 def run(argv, timeout=60, check=True, input=None):
     """Runs to the end. A time-out fails the test; a status other than 0 does with check."""
     p = subprocess.Popen(argv, stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
+                         stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                         preexec_fn=die_with_parent)
     try:
         out, err = p.communicate(input, timeout)
     except subprocess.TimeoutExpired:
@@ -141,10 +178,9 @@ class Process:
 
     def __init__(self, argv, ready=None, timeout=15):
         self.argv, self.text, self.cond = argv, {"out": "", "err": ""}, threading.Condition()
-        # Should the tests be killed, nothing stays: the kernel sends SIGKILL to what they started.
         self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                      start_new_session=True,
-                                     preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+                                     preexec_fn=die_with_parent)
         self.pid, self.readers = self.proc.pid, 2
         for name, pipe in (("out", self.proc.stdout), ("err", self.proc.stderr)):
             threading.Thread(target=self._collect, args=(name, pipe), daemon=True).start()
@@ -252,7 +288,7 @@ class Namespace:
         self.pid = self.holder.pid
 
     def argv(self, cmd, user=False):
-        drop = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--inh-caps=-all"] if user else []
+        drop = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--inh-caps=-all", "--pdeathsig=KILL"] if user else []
         return ["nsenter", "-t", str(self.pid), "-n", "-m", *drop, *ENV, *argv_of(cmd)]
 
     def close(self):
@@ -362,8 +398,8 @@ class Bed:
         """The usual addresses on both sides and the default routes by peer."""
         for f in families:
             self.host(f"ip addr add {HOST[f]}/{PREFIX[f]} dev {dev}")
-            self.peer(f"ip addr add {PEER[f]}/{PREFIX[f]} dev {dev}")
-            self.host(f"ip -{f} route add default via {PEER[f]} dev {dev}")
+            self.peer(f"ip addr add {GATEWAY[f]}/{PREFIX[f]} dev {dev} && ip addr add {PEER[f]}/{PREFIX[f]} dev {dev}")
+            self.host(f"ip -{f} route add default via {GATEWAY[f]} dev {dev}")
 
     def add_far(self):
         """A third machine, reached by way of peer as router."""
@@ -420,6 +456,10 @@ class Bed:
     def serve(self, port, ports=1, where=None):
         """The nettool server, in peer unless where is host_bg."""
         return (where or self.peer_bg)([NETTOOL, "serve", port, ports], ready="^ready")
+
+    def serve_web(self, port, where=None):
+        """The web server of test/tools/webtool.py."""
+        return (where or self.peer_bg)([*WEBTOOL, "serve", port], ready="^ready")
 
     def pasta_argv(self, args, cmd=None):
         return [self.pasta_path, *args_of(args), *(["--", *argv_of(cmd)] if cmd is not None else [])]
