@@ -20,12 +20,13 @@ WARN	:= -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wconver
 CFLAGS	?= -O2 -g
 LDFLAGS	?= -Wl,-z,relro,-z,now -pie
 ifdef SANITIZE
-CFLAGS	+= -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all
+# Not added to CFLAGS: those may come from the command line, which += wouldn't change.
+HARDEN	:= -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all
 LDFLAGS	+= -fsanitize=$(SANITIZE)
 else
-CFLAGS	+= -fstack-protector-strong -D_FORTIFY_SOURCE=2
+HARDEN	:= -fstack-protector-strong -D_FORTIFY_SOURCE=2
 endif
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(WARN) $(WERROR) -fPIE $(PKG_CFLAGS) $(CFLAGS)
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(WARN) $(WERROR) -fPIE $(PKG_CFLAGS) $(CFLAGS) $(HARDEN)
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
 
@@ -74,6 +75,8 @@ install: all
 uninstall:
 	rm -f $(DESTDIR)$(bindir)/passt $(DESTDIR)$(bindir)/pasta
 	rm -f $(DESTDIR)$(mandir)/man1/passt.1 $(DESTDIR)$(mandir)/man1/pasta.1
+
+include test/test.mk
 
 clean:
 	rm -rf build

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Included by the Makefile: what is installed, shown, tested and measured.
+#   make test                          everything              make test ONLY='units net'   some steps (test/run.py --help)
+#   make test ONLY=net TESTS='-k dns'  arguments for pytest    PASTA=/usr/bin/pasta make test ONLY=net   another pasta
+
+BUILD_DEPS := gcc pkg-config libnl-3-dev libnl-route-3-dev libseccomp-dev libcap-ng-dev
+RUN_DEPS   := iproute2
+TEST_DEPS  := libcmocka-dev python3 python3-pytest python3-scapy python3-pyroute2 iproute2 iputils-ping nftables procps \
+	      tcpdump traceroute util-linux
+BENCH_DEPS := python3 iproute2 util-linux passt slirp4netns
+
+# Nothing to do costs one dpkg-query. Elsewhere than on Debian the packages are the user's business.
+define install_missing
+@command -v dpkg-query >/dev/null || { echo "not Debian: install the equivalents of: $(1)"; exit 0; }; \
+missing=; for p in $(1); do \
+	case "$$(dpkg-query -W -f='$${db:Status-Abbrev}' $$p 2>/dev/null)" in ii*) ;; *) missing="$$missing $$p";; esac; done; \
+[ -z "$$missing" ] || { echo "installing:$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	$$sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -qy --no-install-recommends $$missing; }
+endef
+
+deps:
+	$(call install_missing,$(BUILD_DEPS) $(RUN_DEPS))
+deps-test:
+	$(call install_missing,$(BUILD_DEPS) $(TEST_DEPS))
+deps-bench:
+	$(call install_missing,$(BUILD_DEPS) $(BENCH_DEPS))
+
+# Recursion, so that pkg-config is asked after its installation.
+run: deps
+	@$(MAKE) -s all
+	@CMD='$(CMD)' sh test/demo.sh $(B)/pasta
+
+tools: $(B)/test/nettool
+$(B)/test/nettool: $(patsubst %.c,$(B)/obj/%.o,$(wildcard test/tools/*.c))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^
+
+kernel: $(patsubst test/kernel/%.c,$(B)/test/kernel/%,$(wildcard test/kernel/*.c))
+$(B)/test/kernel/%: $(B)/obj/test/kernel/%.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^
+
+# Each parser's inputs found so far, in test/fuzz/corpus/NAME, run through test/fuzz/fuzz_NAME.c.
+FUZZ := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
+replay: $(FUZZ:%=$(B)/test/replay_%)
+$(B)/test/replay_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/obj/test/fuzz/replay.o $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+# make fuzz-NAME TIME=60: looks for new inputs and adds them to the corpus.
+fuzz-%:
+	@$(MAKE) -s B=build/fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined build/fuzz/obj/test/fuzz/fuzz_$*.o \
+		build/fuzz/librooms.a
+	clang -fsanitize=fuzzer,address,undefined -o build/fuzz/fuzz_$* build/fuzz/obj/test/fuzz/fuzz_$*.o build/fuzz/librooms.a \
+		$(PKG_LIBS)
+	@mkdir -p test/fuzz/corpus/$*
+	build/fuzz/fuzz_$* -max_total_time=$(or $(TIME),60) test/fuzz/corpus/$*
+
+test: deps-test
+	@MAKE='$(MAKE)' $(PYTHON) test/run.py $(ONLY) $(if $(TESTS),-- $(TESTS))
+
+bench: deps-bench
+	@$(MAKE) -s all tools
+	@$(PYTHON) test/bench/bench.py $(BENCH)
+
+.PHONY: deps deps-test deps-bench run tools kernel replay test bench
