@@ -3,8 +3,8 @@
  *
  * Addresses and routes stay messages, as the kernel sent them, instead of becoming objects of
  * libnl-route: those keep only the attributes that libnl-route knows (up to its 3.7 neither
- * RTA_PREF nor IFA_RT_PRIORITY, say), and one attribute that it can't parse would end the whole
- * dump. Links are changed through libnl-route. */
+ * RTA_PREF nor IFA_RT_PRIORITY, say), and a message that it can't parse ends the whole dump. Links
+ * are changed through libnl-route. */
 #ifndef HOST_NETLINK_H
 #define HOST_NETLINK_H
 
@@ -23,8 +23,8 @@ int netlink_open(struct nl_sock **out) must_check;
 /* libnl's error codes as negative errno, as far as they have one. */
 int netlink_errno(int nl_error);
 
-/* Messages one behind the other, each padded to NLMSG_ALIGNTO: walk with nlmsg_for_each(pos,
- * list.first, list.len). All zero: empty. */
+/* Messages one behind the other, each padded to NLMSG_ALIGNTO: walk with netlink_foreach(). All
+ * zero: empty. */
 struct netlink_list {
 	struct nlmsghdr *first;
 	int len, room;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The guest namespace's network, set up by the agent inside it: lo up, and with --config-net the tap's MTU, addresses and
- * routes (behaviour c), by libnl-route. What can't be copied is a warning, never a failed start. */
+/* The guest namespace's network, set up by the agent inside it: lo up, and with --config-net the
+ * tap's MTU, addresses and routes (behaviour c), by libnl-route. What can't be copied is a warning,
+ * never a failed start. */
 #ifndef PASTA_NETCONF_H
 #define PASTA_NETCONF_H
 
@@ -8,9 +9,9 @@
 
 struct netconf_family {
 	bool on;
-	bool local_mode;      /* no template on the host: address and gateway below */
-	bool copy_addresses;  /* all of the template's, else only address/prefix_len */
-	bool copy_routes;     /* all of the template's, else a default route by gateway */
+	bool local_mode;     /* no template on the host: address and gateway below */
+	bool copy_addresses; /* all of the template's, else only address/prefix_len */
+	bool copy_routes;    /* all of the template's, else a default route by gateway */
 	struct ip_addr address, gateway; /* unspecified: none */
 	unsigned prefix_len;
 };
@@ -18,7 +19,7 @@ struct netconf_family {
 struct netconf {
 	char ifname[IF_NAMESIZE];
 	bool configure; /* --config-net */
-	unsigned mtu;	/* 0: leave alone */
+	unsigned mtu;   /* 0: leave alone */
 	bool mac_set;
 	struct mac_addr mac;
 	struct netconf_family family[IP_FAMILIES];
@@ -27,13 +28,15 @@ struct netconf {
 
 /* What came of it. */
 struct netconf_result {
-	struct mac_addr mac;		   /* of the tap inside */
-	struct ip_addr link_local;	   /* IPv6, unspecified if none */
-	bool family_unsupported[IP_FAMILIES]; /* the guest's kernel has it off: warned, the family is to be switched off */
+	struct mac_addr mac;                  /* of the tap inside */
+	struct ip_addr link_local;            /* IPv6, unspecified if none */
+	bool family_unsupported[IP_FAMILIES]; /* the guest's kernel has it off: warned, the family
+						 is to be switched off */
 };
 
-/* Brings lo up (always) and sets up the tap device, which exists already. 0, or negative errno with the failed step in
- * *step. */
-int netconf_apply(const struct netconf *nc, struct netconf_result *result, const char **step) must_check;
+/* Brings lo up (always) and sets up the tap device, which exists already. 0, or negative errno with
+ * the failed step in *step. */
+int netconf_apply(const struct netconf *nc, struct netconf_result *result,
+		  const char **step) must_check;
 
 #endif
