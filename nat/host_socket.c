@@ -92,6 +92,10 @@ static int set_required(int fd, const struct host_socket_request *req)
 	const struct family_options *o = &families[req->family];
 	int r = set_int(fd, o->level, o->recverr, 1);
 
+	/* Ping sockets are born with it, and one of two with the same id would get the other's
+	 * replies. */
+	if (r == 0)
+		r = set_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	if (r == 0 && req->family == IP_V6)
 		r = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	if (r == 0)

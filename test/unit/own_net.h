@@ -7,9 +7,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/if.h>
+#include <linux/if_addr.h>
 #include <linux/ipv6.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link/veth.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -53,6 +55,23 @@ static inline void own_net_enter(void)
 	close(fd);
 }
 
+/* The kernel finishes a new IPv6 address some time after it was added. */
+static inline void own_net_await_v6(const struct ip_addr *a)
+{
+	struct endpoint e = {.addr = *a};
+	struct sockaddr_storage sa;
+	socklen_t len = endpoint_to_sockaddr(&e, 0, &sa);
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0), r = -1;
+
+	for (int i = 0; i < 2000 && r < 0; i++) {
+		r = bind(fd, (struct sockaddr *)&sa, len);
+		if (r < 0)
+			poll(NULL, 0, 1);
+	}
+	assert_int_equal(r, 0);
+	close(fd);
+}
+
 /* One more address for lo; one of IPv4 at most. */
 static inline void own_net_add(const struct ip_addr *a)
 {
@@ -67,8 +86,28 @@ static inline void own_net_add(const struct ip_addr *a)
 	} else {
 		memcpy(&r6.ifr6_addr, a->b, 16);
 		assert_int_equal(ioctl(fd, SIOCSIFADDR, &r6), 0);
+		own_net_await_v6(a);
 	}
 	close(fd);
+}
+
+/* true once device name has an IPv6 address that is ready for use: the kernel gives it a link-local
+ * one when the link is up. */
+static inline bool own_net_has_v6(const char *name)
+{
+	FILE *f = fopen("/proc/net/if_inet6", "re");
+	char line[128], device[32];
+	unsigned flags;
+	bool found = false;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%*s %*x %*x %*x %x %31s", &flags, device) == 2 &&
+		    !strcmp(device, name))
+			found = !(flags & IFA_F_TENTATIVE);
+	}
+	fclose(f);
+	return found;
 }
 
 /* A device on which multicast works, as it does not on lo: one end of a pair. Its index. */
@@ -91,6 +130,9 @@ static inline int own_net_add_pair(void)
 	}
 	assert_int_equal(ioctl(fd, SIOCGIFINDEX, &r), 0);
 	close(fd);
+	for (int i = 0; i < 5000 && !own_net_has_v6(ends[0]); i++)
+		poll(NULL, 0, 1);
+	assert_true(own_net_has_v6(ends[0]));
 	return r.ifr_ifindex;
 }
 
