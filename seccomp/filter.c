@@ -11,16 +11,23 @@
 #include "core/log.h"
 #include "seccomp/steps.h"
 
+#ifndef SYS_SECCOMP
+#define SYS_SECCOMP 1 /* asm-generic/siginfo.h, which can't be included beside the C library's */
+#endif
+
 /* The filter's verdict on any call but those allowed is this signal. It comes at the call itself,
  * and those that malloc(3) makes are allowed, so that nothing is held here that the functions below
  * would wait for. */
-static _Noreturn void name_call_and_end(int number, siginfo_t *info, void *context)
+static void name_call_and_end(int number, siginfo_t *info, void *context)
 {
-	char *name = seccomp_syscall_resolve_num_arch(info->si_arch, info->si_syscall);
-	char line[160];
+	char *name, line[160];
 	int n;
 
 	(void)context;
+	if (info->si_code != SYS_SECCOMP)
+		return; /* from kill(2): root in the namespace may signal the agent, having a
+			   handler */
+	name = seccomp_syscall_resolve_num_arch(info->si_arch, info->si_syscall);
 	n = snprintf(line, sizeof(line), "%s: system call %d (%s) is not allowed by the sandbox\n",
 		     program_invocation_short_name, info->si_syscall, name ? name : "unknown");
 	if (n > 0)

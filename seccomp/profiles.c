@@ -107,6 +107,9 @@ static const struct profile_call engine_pasta[] = {
     /* Is the name of the namespace still there (pasta/watch.c); below an empty root only kept
        folders lead anywhere. */
     CALL(newfstatat),
+    /* Becoming a daemon, its last step: 0 to 2 go to /dev/null. */
+    CALL(dup2),
+    CALL(dup3),
     /* The end: the tap is left to the namespace, the agent waited for, the terminal taken back. */
     CALL_EQ(ioctl, 1, TUNSETPERSIST),
     CALL(waitid),
