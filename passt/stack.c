@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "icmp/icmp.h"
 #include "tap/arp.h"
 #include "tap/reassembly.h"
 #include "tcp/tcp.h"
@@ -28,6 +29,7 @@ struct stack {
 	struct reassembly *reassembly;
 	struct tcp *tcp;
 	struct udp *udp;
+	struct icmp *icmp;
 	struct log_limit mac_limit;
 	usec_t now; /* of the latest batch: for stack_drain() */
 };
@@ -62,10 +64,12 @@ static void handle_udp(struct stack *s, const struct packet *p, usec_t now)
 
 static void handle_icmp(struct stack *s, const struct packet *p, usec_t now)
 {
-	(void)now;
 	if (s->cfg.ndp_on && !ip_is_v4(&p->ip.dst) && ndp_input(s->tap, &s->cfg.ndp, p))
 		return;
-	count_drop(&s->counters, DROP_PROTOCOL_OFF);
+	if (s->icmp)
+		icmp_input(s->icmp, p, now);
+	else
+		count_drop(&s->counters, DROP_PROTOCOL_OFF);
 }
 
 static void handle_fragment(struct stack *s, const struct packet *p, usec_t now);
@@ -159,12 +163,15 @@ static int make_transports(struct stack *s)
 	static const struct udp_config udp = {.flows_max = FLOWS_MAX,
 					      .timeout_one_way = 30 * USEC_SEC,
 					      .timeout_both_ways = 180 * USEC_SEC};
+	static const struct icmp_config icmp = {.flows_max = 4096, .timeout = 60 * USEC_SEC};
 	int r = reassembly_new(s->loop, &s->counters, &s->reassembly);
 
 	if (!r && cfg->tcp_on)
 		r = tcp_new(s->loop, s->tap, &cfg->nat, &tcp, &s->tcp);
 	if (!r && cfg->udp_on)
 		r = udp_new(s->loop, s->tap, &cfg->nat, &s->guest, &udp, &s->udp);
+	if (!r && cfg->icmp_on)
+		r = icmp_new(s->loop, s->tap, &cfg->nat, &s->guest, &icmp, &s->icmp);
 	return r;
 }
 
@@ -204,6 +211,7 @@ void stack_free(struct stack *s)
 		return;
 	if (s->source.ready)
 		loop_remove(s->loop, &s->source);
+	icmp_free(s->icmp);
 	udp_free(s->udp);
 	tcp_free(s->tcp);
 	reassembly_free(s->reassembly);

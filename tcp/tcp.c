@@ -72,10 +72,17 @@ int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 	return 0;
 }
 
-static void reset_flow(struct hash_node *node, void *arg)
+/* The guest is no more. A connection that it had closed is left to the host's TCP, which delivers
+ * what it has taken; the others break off. */
+static void end_flow(struct hash_node *node, void *arg)
 {
+	struct tcp_flow *f = container_of(node, struct tcp_flow, node);
+
 	(void)arg;
-	tcp_flow_reset(container_of(node, struct tcp_flow, node));
+	if (f->fin_received && !tcp_held(f))
+		tcp_flow_finish(f);
+	else
+		tcp_flow_reset(f);
 }
 
 void tcp_free(struct tcp *t)
@@ -83,7 +90,7 @@ void tcp_free(struct tcp *t)
 	if (!t)
 		return;
 	if (t->flows)
-		hash_table_foreach(t->flows, reset_flow, NULL);
+		hash_table_foreach(t->flows, end_flow, NULL);
 	tcp_reap(t);
 	loop_undefer(&t->again);
 	hash_table_free(t->flows);

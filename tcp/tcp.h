@@ -20,7 +20,10 @@ struct tcp_config {
 /* loop, tap and nat outlive the tcp. 0 or negative errno. */
 int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 	    const struct tcp_config *cfg, struct tcp **out) must_check;
-void tcp_free(struct tcp *t); /* closes every socket, with a reset to the guest and the peer */
+
+/* Closes every socket: with a reset to both sides, or in order where the guest has closed and all
+ * it sent is the host's. */
+void tcp_free(struct tcp *t);
 
 /* A PACKET_TCP from the guest. */
 void tcp_input(struct tcp *t, const struct packet *p, usec_t now);
