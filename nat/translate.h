@@ -25,6 +25,11 @@ struct nat_family {
 struct nat_config {
 	struct nat_family family[IP_FAMILIES];
 	struct ip_addr our_link_local; /* IPv6, on the tap */
+	/* Of flows that come in by forwarding rules: */
+	bool splice_on;        /* pasta without --no-splice */
+	bool splice_only;      /* --splice-only: there is no tap */
+	bool host_lo_to_ns_lo; /* --host-lo-to-ns-lo */
+	bool freebind;         /* --freebind */
 };
 
 /* What was learnt of the guest from its packets (behaviour e.1). */
