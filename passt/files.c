@@ -69,7 +69,7 @@ int files_open(const struct config *cfg, const char *ident, struct files *out)
 		r = open_own(cfg->pid_file, "PID file", &f.pid);
 	if (!r && cfg->log_file)
 		r = start_log(cfg, ident);
-	if (!r && !cfg->log_file)
+	if (!r && !cfg->log_file && cfg->log_level < LOG_LEVEL_DEBUG) /* debugging is for stderr */
 		log_open_syslog(ident);
 	if (!r && cfg->pcap && !open_own(cfg->pcap, "pcap file", &f.pcap))
 		log_info("Saving packets to %s", cfg->pcap);

@@ -10,7 +10,7 @@ static const char *program_name(const struct config *cfg)
 	return cfg->program == PROGRAM_PASTA ? "pasta" : "passt";
 }
 
-void config_print_usage(const struct config *cfg, const char *argv0, FILE *f)
+static void print_forms(const struct config *cfg, const char *argv0, FILE *f)
 {
 	if (cfg->program == PROGRAM_PASTA)
 		fprintf(f,
@@ -20,6 +20,12 @@ void config_print_usage(const struct config *cfg, const char *argv0, FILE *f)
 			argv0, argv0, argv0);
 	else
 		fprintf(f, "Usage: %s [OPTION]...\n", argv0);
+}
+
+void config_print_usage(const struct config *cfg, const char *argv0, FILE *f)
+{
+	print_forms(cfg, argv0, f);
+	fprintf(f, "%s --help lists the options.\n", argv0);
 }
 
 /* One option: its forms, then the lines of help in their column, below if the forms are too long.
@@ -47,7 +53,7 @@ static void print_row(const struct option_row *row, FILE *f)
 
 void config_print_help(const struct config *cfg, const char *argv0, FILE *f)
 {
-	config_print_usage(cfg, argv0, f);
+	print_forms(cfg, argv0, f);
 	if (cfg->program == PROGRAM_PASTA)
 		fputs(
 		    "\n"
@@ -68,11 +74,12 @@ void config_print_help(const struct config *cfg, const char *argv0, FILE *f)
 
 void config_print_version(const struct config *cfg, FILE *f)
 {
-	fprintf(
-	    f,
-	    "%s %s\n"
-	    "Licence: BSD-3-Clause. Use, change and pass it on as you like, if the notices in the\n"
-	    "file LICENSE stay with it.\n"
-	    "It comes without any warranty, as far as the law allows that.\n",
-	    program_name(cfg), VERSION);
+	fprintf(f,
+		"%s %s\n"
+		"An independent implementation of passt and pasta: user-mode networking\n"
+		"for virtual machines and network namespaces.\n"
+		"Licence: BSD-3-Clause, see the file LICENSE.\n"
+		"This is free software; you may change and redistribute it.\n"
+		"There is no warranty, to the extent permitted by law.\n\n",
+		program_name(cfg), VERSION);
 }

@@ -227,17 +227,6 @@ static int start(const struct config *cfg, const char *ident)
 	return r;
 }
 
-static void print_version(const char *ident)
-{
-	printf("%s %s\n"
-	       "An independent implementation of passt and pasta: user-mode networking\n"
-	       "for virtual machines and network namespaces.\n"
-	       "Licence: BSD-3-Clause, see LICENSE.\n"
-	       "This is free software; you may change and redistribute it.\n"
-	       "There is no warranty, to the extent permitted by law.\n\n",
-	       ident, VERSION);
-}
-
 int main(int argc, char **argv)
 {
 	char error[CONFIG_ERROR_MAX];
@@ -253,7 +242,7 @@ int main(int argc, char **argv)
 	if (r < 0) {
 		fprintf(stderr, "%s\n", error);
 		if (usage)
-			config_print_help(&cfg, argv[0], stderr);
+			config_print_usage(&cfg, argv[0], stderr);
 		return 1;
 	}
 	if (cfg.action == ACTION_HELP) {
@@ -261,10 +250,12 @@ int main(int argc, char **argv)
 		return fflush(stdout) ? 1 : 0;
 	}
 	if (cfg.action == ACTION_VERSION) {
-		print_version(ident);
+		config_print_version(&cfg, stdout);
 		return fflush(stdout) ? 1 : 0;
 	}
 	log_set_threshold(cfg.log_level);
+	log_set_stderr(true, cfg.log_level >= LOG_LEVEL_DEBUG);
+	config_log_warnings(&cfg);
 	if (cfg.program != PROGRAM_PASTA) {
 		log_err("Virtual machines are not served yet: start the program as pasta");
 		return 1;
