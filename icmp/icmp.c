@@ -260,7 +260,7 @@ static void send_error(struct echo_flow *f, const struct request *r, const struc
 			       .proto = v4 ? IPPROTO_ICMP : IPPROTO_ICMPV6,
 			       .ttl = r->marks.ttl,
 			       .tos = r->marks.tos,
-			       .dont_fragment = v4 && r->marks.dont_fragment};
+			       .dont_fragment = v4 && r->marks.fragment != HOST_FRAGMENT_ANYWHERE};
 	size_t len = r->len < HOST_QUOTE_MAX ? r->len : HOST_QUOTE_MAX;
 	uint8_t quote[HEADER + HOST_QUOTE_MAX];
 	int err;
@@ -286,7 +286,8 @@ static void error_received(struct host_socket *host, const struct host_error *er
 	struct icmp_error e = {.type = err->type, .code = err->code, .info = err->mtu};
 	struct request r = {.marks = {.ttl = (uint8_t)(host->ttl > 0 ? host->ttl : 0),
 				      .tos = (uint8_t)(host->tos > 0 ? host->tos : 0),
-				      .dont_fragment = host->dont_fragment > 0}};
+				      .fragment = host->fragment > 0 ? HOST_FRAGMENT_HERE
+								     : HOST_FRAGMENT_ANYWHERE}};
 
 	if (err->data_len < HEADER)
 		return;
@@ -328,7 +329,7 @@ static void error_too_long(struct echo_flow *f, const struct request *r, uint32_
 			       .code = v4 ? ICMP_FRAG_NEEDED : 0,
 			       .info = mtu};
 
-	if (mtu < tap_mtu(f->icmp->tap) && may_send_local(f->icmp))
+	if (mtu && may_send_local(f->icmp))
 		send_error(f, r, &e);
 }
 
@@ -360,12 +361,13 @@ static void send_request(struct echo_flow *f, const struct request *r)
 		return;
 	err = host_socket_recover(&f->host, &m, &r->marks, -errno, &out);
 	f->broadcast |= out.broadcast;
-	if (out.mtu)
+	if (err == 0)
+		return;
+	count_drop(i->counters, DROP_SOCKET);
+	if (err == -EMSGSIZE)
 		error_too_long(f, r, out.mtu);
-	if (err < 0) {
-		count_drop(i->counters, DROP_SOCKET);
+	else
 		error_local(f, r, -err);
-	}
 }
 
 static bool acceptable(struct icmp *i, const struct packet *p)
@@ -406,10 +408,7 @@ void icmp_input(struct icmp *i, const struct packet *p, usec_t now)
 				      .tos = p->ip.tos,
 				      .multicast = f->multicast,
 				      .broadcast = f->broadcast,
-				      /* What came in one piece is to stay so (RFC 8200 5). */
-				      .dont_fragment = ip_is_v4(&p->ip.dst) ? p->ip.dont_fragment
-									    : p->payload_len + 48 <=
-										  tap_mtu(i->tap)};
+				      .fragment = host_fragment_wanted(&p->ip)};
 	send_request(f, &r);
 }
 

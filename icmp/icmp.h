@@ -14,8 +14,9 @@ struct icmp_config {
 	usec_t timeout; /* after the last request; 60 s as a rule */
 };
 
-int icmp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat, const struct nat_guest *guest,
-	     const struct icmp_config *cfg, struct icmp **out) must_check;
+int icmp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
+	     const struct nat_guest *guest, const struct icmp_config *cfg,
+	     struct icmp **out) must_check;
 void icmp_free(struct icmp *i);
 
 /* A PACKET_ICMP from the guest that NDP did not take. */

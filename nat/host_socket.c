@@ -16,7 +16,8 @@
 /* Option names by family. */
 struct family_options {
 	int domain, level;
-	int ttl, multicast_ttl, tos, mtu_discover, may_fragment;
+	int ttl, multicast_ttl, tos, mtu_discover;
+	int fragment[3]; /* values of that, by enum host_fragment */
 	int recverr, recvttl, recvtos, multicast_all;
 	int ttl_type, tos_type; /* of control messages */
 };
@@ -28,7 +29,7 @@ static const struct family_options families[IP_FAMILIES] = {
 	       .multicast_ttl = IP_MULTICAST_TTL,
 	       .tos = IP_TOS,
 	       .mtu_discover = IP_MTU_DISCOVER,
-	       .may_fragment = IP_PMTUDISC_DONT, /* don't-fragment bit off */
+	       .fragment = {IP_PMTUDISC_DONT, IP_PMTUDISC_WANT, IP_PMTUDISC_DO},
 	       .recverr = IP_RECVERR,
 	       .recvttl = IP_RECVTTL,
 	       .recvtos = IP_RECVTOS,
@@ -41,7 +42,7 @@ static const struct family_options families[IP_FAMILIES] = {
 	       .multicast_ttl = IPV6_MULTICAST_HOPS,
 	       .tos = IPV6_TCLASS,
 	       .mtu_discover = IPV6_MTU_DISCOVER,
-	       .may_fragment = IPV6_PMTUDISC_WANT,
+	       .fragment = {IPV6_PMTUDISC_WANT, IPV6_PMTUDISC_WANT, IPV6_PMTUDISC_DO},
 	       .recverr = IPV6_RECVERR,
 	       .recvttl = IPV6_RECVHOPLIMIT,
 	       .recvtos = IPV6_RECVTCLASS,
@@ -117,6 +118,15 @@ static void set_wanted(int fd, const struct host_socket_request *req)
 		(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
 }
 
+enum host_fragment host_fragment_wanted(const struct ip_header *ip)
+{
+	if (!ip_is_v4(&ip->src))
+		return HOST_FRAGMENT_HERE;
+	if (!ip->dont_fragment)
+		return HOST_FRAGMENT_ANYWHERE;
+	return ip->fragment_id ? HOST_FRAGMENT_HERE : HOST_FRAGMENT_NEVER;
+}
+
 int host_socket_open(const struct nat_config *cfg, const struct host_socket_request *req,
 		     struct host_socket *out)
 {
@@ -129,7 +139,7 @@ int host_socket_open(const struct nat_config *cfg, const struct host_socket_requ
 				.ttl = -1,
 				.multicast_ttl = -1,
 				.tos = -1,
-				.dont_fragment = -1,
+				.fragment = -1,
 				.broadcast = 0};
 	int r;
 
@@ -191,10 +201,9 @@ void host_socket_set_marks(struct host_socket *s, const struct host_marks *m)
 	else
 		set_mark(s, o->ttl, &s->ttl, m->ttl);
 	set_mark(s, o->tos, &s->tos, m->tos);
-	if (s->dont_fragment != m->dont_fragment &&
-	    set_int(s->fd, o->level, o->mtu_discover,
-		    m->dont_fragment ? IP_PMTUDISC_DO : o->may_fragment) == 0)
-		s->dont_fragment = m->dont_fragment;
+	if (s->fragment != (int)m->fragment &&
+	    set_int(s->fd, o->level, o->mtu_discover, o->fragment[m->fragment]) == 0)
+		s->fragment = (int)m->fragment;
 	if (s->broadcast != m->broadcast &&
 	    set_int(s->fd, SOL_SOCKET, SO_BROADCAST, m->broadcast) == 0)
 		s->broadcast = m->broadcast;

@@ -10,11 +10,25 @@
 #include <sys/uio.h>
 
 #include "nat/translate.h"
+#include "wire/packet.h"
+
+/* Who may fragment a packet: every router on its way (no don't-fragment bit), only we (bit set,
+ * unless it is too long for the path), nobody. */
+enum host_fragment { HOST_FRAGMENT_ANYWHERE, HOST_FRAGMENT_HERE, HOST_FRAGMENT_NEVER };
+
+/* What the guest's packet asks for. Systems set the bit on nearly everything (path MTU discovery,
+ * RFC 1191), and would fragment by themselves what does not fit; but the MTU of the guest's link
+ * may be much larger than the path's. A program that ordinarily sends long datagrams is not to hear
+ * of that, so we fragment in the guest's place. One that asked for no fragments at all, as
+ * traceroute-like tools and transports with a discovery of their own do, sends atomic datagrams,
+ * which Linux gives the id 0 (RFC 6864 4.1): it gets the error instead. IPv6 has nothing to tell
+ * these two by. */
+enum host_fragment host_fragment_wanted(const struct ip_header *ip);
 
 /* What a packet is to carry, as the guest's did. */
 struct host_marks {
 	uint8_t ttl, tos; /* or hop limit and traffic class */
-	bool dont_fragment;
+	enum host_fragment fragment;
 	bool multicast, broadcast; /* what kind of destination it has */
 };
 
@@ -50,7 +64,7 @@ struct host_socket {
 	uint16_t port;          /* the one wanted, or 0 if the kernel chose another */
 	struct ip_addr address; /* bound to: outbound address or any */
 	/* What the socket options stand at, -1 if unknown: setting them costs a system call. */
-	int ttl, multicast_ttl, tos, dont_fragment, broadcast;
+	int ttl, multicast_ttl, tos, fragment, broadcast;
 };
 
 struct host_socket_request {
@@ -102,16 +116,11 @@ int host_socket_send_again(struct host_socket *s, const struct msghdr *m, int er
 
 /* What came out when a datagram could not be sent at once. */
 struct host_outcome {
-	/* It may not be fragmented but was longer than this: it was sent in fragments, and the
-	 * guest has to be told; else 0. */
-	uint32_t mtu;
-	bool broadcast; /* its destination is a broadcast address, which was not known before */
+	uint32_t mtu;   /* of the path, if it was too long (-EMSGSIZE) and that is known; else 0 */
+	bool broadcast; /* it went to a broadcast address, which was not known to be one */
 };
 
-/* As host_socket_send_again(), for one datagram with marks m was to have. One too long for the path
- * is sent in fragments although the guest wants it whole: so nothing is lost while the guest learns
- * the path's MTU. (Guests set the don't-fragment bit on most datagrams, and the MTU of their link
- * may be much larger than the path's.) */
+/* As host_socket_send_again(), for one datagram that was to have these marks. */
 int host_socket_recover(struct host_socket *s, const struct msghdr *m,
 			const struct host_marks *marks, int err,
 			struct host_outcome *out) must_check;

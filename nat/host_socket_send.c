@@ -133,26 +133,16 @@ int host_socket_recover(struct host_socket *s, const struct msghdr *m,
 			const struct host_marks *marks, int err, struct host_outcome *out)
 {
 	struct host_marks other = *marks;
-	uint32_t mtu = 0, unused;
 
 	*out = (struct host_outcome){0};
-	err = host_socket_send_again(s, m, err, &mtu);
-	if (err == -EMSGSIZE && marks->dont_fragment) {
-		out->mtu = mtu;
-		other.dont_fragment = false;
-		host_socket_set_marks(s, &other);
-		err = send_one(s, m);
-	}
+	err = host_socket_send_again(s, m, err, &out->mtu);
 	/* Only the host's routes tell broadcast addresses from others (socket(7), SO_BROADCAST). */
 	if (err == -EACCES && s->family == IP_V4 && !marks->broadcast) {
 		other.broadcast = true;
 		host_socket_set_marks(s, &other);
 		err = send_one(s, m);
 		out->broadcast = err == 0;
+		host_socket_set_marks(s, marks);
 	}
-	if (err < 0 &&
-	    (other.broadcast != marks->broadcast || other.dont_fragment != marks->dont_fragment))
-		err = host_socket_send_again(s, m, err, &unused);
-	host_socket_set_marks(s, marks);
 	return err;
 }

@@ -78,18 +78,6 @@ static bool acceptable(struct udp *u, const struct packet *p)
 	return false;
 }
 
-/* A datagram that came in one piece is to stay in one, as routers would have it (RFC 8200 5; for
- * IPv4 the bit says so). What the guest itself had cut was put together by reassembly: such a one
- * is longer than the MTU of its link, or than the path's that we told it of. */
-static bool may_not_fragment(const struct udp *u, const struct udp_flow *f, const struct packet *p)
-{
-	bool v4 = ip_is_v4(&p->ip.src);
-	size_t len = (v4 ? 28U : 48U) + (p->gso == GSO_UDP ? p->gso_size : p->payload_len);
-
-	return v4 ? p->ip.dont_fragment
-		  : len <= tap_mtu(u->tap) && (!f->mtu_told || len <= f->mtu_told);
-}
-
 static void collect(struct udp *u, struct udp_flow *f, const struct udp_datagram *d)
 {
 	uint8_t i = (uint8_t)u->batch_count++;
@@ -124,7 +112,7 @@ void udp_input(struct udp *u, const struct packet *p, usec_t now)
 				  .segment = p->gso == GSO_UDP ? p->gso_size : 0,
 				  .marks = {.ttl = p->ip.ttl,
 					    .tos = p->ip.tos,
-					    .dont_fragment = may_not_fragment(u, f, p),
+					    .fragment = host_fragment_wanted(&p->ip),
 					    .multicast = f->multicast,
 					    .broadcast = f->broadcast},
 				  .next = UDP_NONE};

@@ -23,7 +23,8 @@ static void send_error(struct udp *u, const struct udp_datagram *d, const struct
 			       .proto = IPPROTO_UDP,
 			       .ttl = d->marks.ttl,
 			       .tos = d->marks.tos,
-			       .dont_fragment = ip_is_v4(&f->guest_addr) && d->marks.dont_fragment};
+			       .dont_fragment = ip_is_v4(&f->guest_addr) &&
+						d->marks.fragment != HOST_FRAGMENT_ANYWHERE};
 	size_t len = d->len < HOST_QUOTE_MAX ? d->len : HOST_QUOTE_MAX;
 	uint8_t quote[8 + HOST_QUOTE_MAX];
 	int r;
@@ -64,7 +65,9 @@ void udp_error_received(struct host_socket *host, const struct host_error *err, 
 				 /* The queue does not say; these went with the latest datagram. */
 				 .marks = {.ttl = (uint8_t)(host->ttl > 0 ? host->ttl : 0),
 					   .tos = (uint8_t)(host->tos > 0 ? host->tos : 0),
-					   .dont_fragment = host->dont_fragment > 0}};
+					   .fragment = host->fragment > 0
+							   ? HOST_FRAGMENT_HERE
+							   : HOST_FRAGMENT_ANYWHERE}};
 	struct icmp_error e = {.type = err->type, .code = err->code, .info = err->mtu};
 
 	if (!f)
@@ -100,11 +103,8 @@ void udp_error_too_long(struct udp *u, const struct udp_datagram *d, uint32_t mt
 			       .code = v4 ? ICMP_FRAG_NEEDED : 0,
 			       .info = mtu};
 
-	/* No smaller than what it uses already, or not known: nothing that it could learn. */
-	if (!mtu || mtu >= tap_mtu(u->tap) || !may_send_local(u))
-		return;
-	send_error(u, d, &e);
-	d->flow->mtu_told = mtu;
+	if (mtu && may_send_local(u))
+		send_error(u, d, &e);
 }
 
 void udp_error_local(struct udp *u, const struct udp_datagram *d, int err)

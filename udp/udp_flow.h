@@ -38,7 +38,6 @@ struct udp_flow {
 	uint8_t sent, received;          /* up to 2 */
 	uint8_t batch_first, batch_last; /* of what udp->batch has for it, or UDP_NONE */
 	uint16_t segment_max;            /* larger ones UDP_SEGMENT does not send */
-	uint32_t mtu_told;               /* of the path, to the guest; 0 if never */
 	struct hash_node by_guest, by_host;
 	struct list in_socket;
 	struct list in_brief; /* in udp->brief while the short time-out holds */

@@ -44,7 +44,7 @@ int udp_sender_new(struct udp_sender **out)
 
 static bool same_marks(const struct host_marks *a, const struct host_marks *b)
 {
-	return a->ttl == b->ttl && a->tos == b->tos && a->dont_fragment == b->dont_fragment &&
+	return a->ttl == b->ttl && a->tos == b->tos && a->fragment == b->fragment &&
 	       a->multicast == b->multicast && a->broadcast == b->broadcast;
 }
 
@@ -89,14 +89,15 @@ static void send_failed(struct udp_socket *s, const struct msghdr *m, const stru
 	struct host_outcome out;
 
 	err = host_socket_recover(&s->host, m, &d->marks, err, &out);
-	if (out.mtu)
-		udp_error_too_long(u, d, out.mtu);
 	if (out.broadcast)
 		udp_flow_set_broadcast(d->flow);
 	if (err == 0)
 		return;
 	count_drop(u->counters, DROP_SOCKET);
-	udp_error_local(u, d, -err);
+	if (err == -EMSGSIZE)
+		udp_error_too_long(u, d, out.mtu);
+	else
+		udp_error_local(u, d, -err);
 }
 
 /* The datagrams of m one by one: the kernel or the device can't send segments of this size. */
