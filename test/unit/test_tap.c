@@ -322,6 +322,38 @@ static void checksum_is_made_in_software(void **state)
 	}
 }
 
+/* RFC 768: a sum of zero is sent as all ones, since zero means "none". */
+static void udp_sum_of_zero_is_not_sent(void **state)
+{
+	static struct got g;
+
+	(void)state;
+	for (enum ip_family f = IP_V4; f < IP_FAMILIES; f++) {
+		struct ip_header h = to_guest(f, IPPROTO_UDP);
+		struct udp_header udp = {.src_port = 53, .dst_port = 4000};
+		uint8_t frame[EMIT_HEADERS_MAX], payload[2] = {0};
+		struct iovec iov[2] = {{.iov_base = frame}, {.iov_base = payload, .iov_len = 2}};
+		struct tap_out out = {.iov = iov, .iov_count = 2};
+		size_t n, l4;
+		unsigned sent;
+		BENCH(b, &unable, 1500);
+
+		l4 = tap_emit_eth(b->tap, frame, f);
+		l4 += emit_ip(frame + l4, &h, 10);
+		n = l4 + emit_udp(frame + l4, &udp, 2);
+		emit_l4_checksum(frame + l4, 8, payload, 2, &h, false);
+		memcpy(payload, frame + l4 + 6, 2); /* with it the whole sums up to zero */
+		emit_l4_checksum(frame + l4, 8, payload, 2, &h, true);
+		iov[0].iov_len = n;
+		out.off = (struct offload){
+		    .csum_partial = true, .csum_start = (uint16_t)l4, .csum_offset = 6};
+		assert_int_equal(tap_send(b->tap, &out, 1, &sent), 0);
+		fetch(b, &g);
+		assert_int_equal(g.frame[l4 + 6] << 8 | g.frame[l4 + 7], 0xffff);
+		tap_free(b->tap);
+	}
+}
+
 /* Also with a link that sums but doesn't segment. */
 static void segments_are_cut_in_software(void **state)
 {
@@ -352,6 +384,8 @@ static void segments_are_cut_in_software(void **state)
 			assert_int_equal(g.off.csum_partial, run >= 2);
 			assert_int_equal(g.p.tcp.seq, (uint32_t)(0xfffff000 + at));
 			assert_int_equal(g.p.tcp.ack, 77);
+			if (f == IP_V4) /* RFC 6864 aside: what a card would do */
+				assert_int_equal(g.p.ip.fragment_id, at / mss);
 			assert_int_equal(g.p.tcp.opt.ts_val, 1);
 			assert_int_equal(g.p.payload_len, want);
 			assert_memory_equal(g.p.payload, data + at, want);
@@ -615,7 +649,11 @@ static void icmp_error_quotes_as_much_as_fits(void **state)
 
 		h.dst = ip(f == IP_V4 ? "224.0.0.251" : "ff02::fb");
 		assert_int_equal(icmp_error_send(b->tap, &e, &h, data, 30), 0);
-		nothing_more(b); /* never about a packet to a group */
+		nothing_more(b); /* never about a packet to a group, or from nobody */
+		h = guest_ip(f, IPPROTO_UDP);
+		h.src = ip_any[f];
+		assert_int_equal(icmp_error_send(b->tap, &e, &h, data, 30), 0);
+		nothing_more(b);
 		tap_free(b->tap);
 	}
 }
@@ -656,6 +694,7 @@ int main(void)
 	    cmocka_unit_test(full_link_is_told_and_counted),
 	    cmocka_unit_test(able_link_gets_frames_as_they_are),
 	    cmocka_unit_test(checksum_is_made_in_software),
+	    cmocka_unit_test(udp_sum_of_zero_is_not_sent),
 	    cmocka_unit_test(segments_are_cut_in_software),
 	    cmocka_unit_test(partial_sums_of_segments_complete),
 	    cmocka_unit_test(full_link_stops_a_batch),
