@@ -55,7 +55,14 @@ def reachable(path):
 
 PASTA = reachable(os.environ.get("PASTA", ROOT / "build/pasta"))
 NETTOOL = reachable(ROOT / "build/test/nettool")
-WEBTOOL = [PYTHON, reachable(ROOT / "test/tools/webtool.py")]
+
+
+def tool_path(name):
+    """Where a program of test/tools is, for any user."""
+    return reachable(ROOT / "test/tools" / name)
+
+
+WEBTOOL = [PYTHON, tool_path("webtool.py")]
 
 
 # ---- processes ------------------------------------------------------------------------------------------------------

@@ -168,6 +168,8 @@ static int listener(unsigned port, int type)
 	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	else if (setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)))
+		die("packet info");
 	else if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || (type == SOCK_STREAM && listen(fd, 4096)))
@@ -175,18 +177,45 @@ static int listener(unsigned port, int type)
 	return fd;
 }
 
+/* A datagram and where it came from and went to, so that the answer leaves from the address that
+ * was asked. */
+struct datagram {
+	struct sockaddr_in6 from;
+	char control[256];
+	struct iovec piece;
+	struct msghdr msg;
+};
+
+static ssize_t receive(int fd, struct datagram *d)
+{
+	d->piece = (struct iovec){.iov_base = buffer, .iov_len = sizeof(buffer)};
+	d->msg = (struct msghdr){.msg_name = &d->from,
+				 .msg_namelen = sizeof(d->from),
+				 .msg_iov = &d->piece,
+				 .msg_iovlen = 1,
+				 .msg_control = d->control,
+				 .msg_controllen = sizeof(d->control)};
+	return recvmsg(fd, &d->msg, 0);
+}
+
+static void answer(int fd, struct datagram *d, void *data, size_t n)
+{
+	d->piece = (struct iovec){.iov_base = data, .iov_len = n};
+	if (sendmsg(fd, &d->msg, 0) < 0)
+		perror("nettool: answer");
+}
+
 /* A datagram that begins with 'Q' asks for the count since the last question. */
 static void serve_udp_count(int fd)
 {
-	struct sockaddr_in6 from;
+	struct datagram d;
 	uint64_t n = 0;
 
 	for (;;) {
-		socklen_t len = sizeof(from);
-		ssize_t r = recvfrom(fd, buffer, sizeof(buffer), 0, (struct sockaddr *)&from, &len);
+		ssize_t r = receive(fd, &d);
 
 		if (r > 0 && buffer[0] == 'Q') {
-			sendto(fd, &n, sizeof(n), 0, (struct sockaddr *)&from, len);
+			answer(fd, &d, &n, sizeof(n));
 			n = 0;
 		} else if (r > 0) {
 			n++;
@@ -196,14 +225,13 @@ static void serve_udp_count(int fd)
 
 static void serve_udp_echo(int fd)
 {
-	struct sockaddr_in6 from;
+	struct datagram d;
 
 	for (;;) {
-		socklen_t len = sizeof(from);
-		ssize_t r = recvfrom(fd, buffer, sizeof(buffer), 0, (struct sockaddr *)&from, &len);
+		ssize_t r = receive(fd, &d);
 
 		if (r >= 0)
-			sendto(fd, buffer, (size_t)r, 0, (struct sockaddr *)&from, len);
+			answer(fd, &d, buffer, (size_t)r);
 	}
 }
 

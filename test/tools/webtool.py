@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A web server and client that check what they carry.
 
-webtool.py serve PORT           GET /BYTES sends so many bytes; PUT takes any and answers with their SHA-256
+webtool.py serve PORT [ADDRESS] GET /BYTES sends so many bytes; PUT takes any and answers with their SHA-256
 webtool.py get URL              prints the SHA-256 and the length of what came
 webtool.py put URL BYTES        sends so many bytes, prints the server's answer
 webtool.py expect BYTES         prints the SHA-256 of so many bytes
@@ -68,10 +68,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    address_family = socket.AF_INET6
-
     def server_bind(self):
-        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
 
@@ -87,7 +86,9 @@ def request(method, url, body=None, length=None):
 
 def main(mode, *args):
     if mode == "serve":
-        s = Server(("::", int(args[0])), Handler)
+        address = args[1] if args[1:] else "::"
+        Server.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        s = Server((address, int(args[0])), Handler)
         print("ready", flush=True)
         s.serve_forever()
     elif mode == "get":
