@@ -126,8 +126,9 @@ static void handle_frame(struct stack *s, const struct tap_frame *f, usec_t now)
 	handlers[p.kind](s, &p, now);
 }
 
-/* Handles one batch; false when the link has nothing more (or is gone). */
-static bool handle_batch(struct stack *s, usec_t now)
+/* Handles one batch. Number of frames: 0 when the link has nothing more (or is gone), and perhaps
+ * fewer than asked for when there is more, since large frames fill the link's buffer. */
+static unsigned handle_batch(struct stack *s, usec_t now)
 {
 	struct tap_frame frames[BATCH_FRAMES];
 	unsigned count;
@@ -136,13 +137,13 @@ static bool handle_batch(struct stack *s, usec_t now)
 	if (r < 0) {
 		log_err("The guest's network device is gone: %s", strerror(-r));
 		loop_remove(s->loop, &s->source);
-		return false;
+		return 0;
 	}
 	for (unsigned i = 0; i < count; i++)
 		handle_frame(s, &frames[i], now);
 	if (count)
 		flush(s, now);
-	return count == BATCH_FRAMES;
+	return count;
 }
 
 static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
@@ -151,7 +152,8 @@ static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
 
 	(void)events;
 	s->now = now;
-	for (int i = 0; i < BATCHES_A_TURN && handle_batch(s, now); i++)
+	/* A batch that is not full was the last, as a rule: the loop tells if not. */
+	for (int i = 0; i < BATCHES_A_TURN && handle_batch(s, now) == BATCH_FRAMES; i++)
 		;
 }
 
@@ -187,6 +189,7 @@ int stack_new(struct loop *loop, struct tap_link *link, const struct stack_confi
 	}
 	s->loop = loop;
 	s->cfg = *cfg;
+	s->cfg.ndp.guest = &s->guest;
 	nat_guest_init(&s->guest, &s->cfg.nat);
 	r = tap_new(link, &cfg->tap, &s->counters, &s->tap);
 	if (!r && cfg->pcap_fd >= 0)
