@@ -45,7 +45,9 @@ static int look_at_host(struct instance *in)
 	int r = host_view_new(&req, &in->host, &culprit);
 
 	if (r == -ENODEV && culprit) {
-		log_err("No such interface on the host: %s", culprit);
+		log_err("%s %s: no such interface on the host",
+			cfg->interface ? "--interface" : "--outbound-if4 or --outbound-if6",
+			culprit);
 		return r;
 	}
 	if (r < 0) {
