@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "tap/pcap.h"
 #include "tap/software.h"
+#include "tap/trace.h"
 
 #define MTU_MIN 68    /* RFC 791 3.2 */
 #define MTU_MAX 65535 /* the length field */
@@ -146,6 +147,8 @@ int tap_receive(struct tap *t, struct tap_frame *frames, unsigned max, unsigned 
 		t->counters->rx_bytes += frames[i].len;
 		if (t->pcap_fd >= 0)
 			capture(t, &iov, 1);
+		if (log_threshold() >= LOG_LEVEL_TRACE)
+			trace_frame("From the guest", &iov, 1);
 	}
 	*count = n;
 	return 0;
@@ -165,6 +168,8 @@ static int link_send(struct tap *t, const struct tap_out *frames, unsigned n, un
 			t->counters->tx_bytes += frames[i].iov[v].iov_len;
 		if (t->pcap_fd >= 0)
 			capture(t, frames[i].iov, frames[i].iov_count);
+		if (log_threshold() >= LOG_LEVEL_TRACE)
+			trace_frame("To the guest", frames[i].iov, frames[i].iov_count);
 	}
 	*sent = done;
 	return 0;
