@@ -42,7 +42,7 @@ def reachable(path):
     if not path.exists():
         pytest.exit(f"{path} is missing: run make first (make test does), or set PASTA", 2)
     if path.resolve().stat().st_mode & 0o004 and all(p.stat().st_mode & 0o001 for p in path.resolve().parents):
-        return str(path)
+        return str(path.absolute())
     if not _copies:
         _copies.append(pathlib.Path(tempfile.mkdtemp(prefix="pasta-test-")))
         _copies[0].chmod(0o755)

@@ -140,7 +140,8 @@ static void serve_short(int epoll, int fd, char *op)
 			return;
 		}
 		if (*op == OP_STATS) {
-			if (!write_all(fd, stats, sizeof(*stats)))
+			/* Taken as well: a close with bytes unread is a reset. */
+			if (!read_all(fd, buffer, 1) || !write_all(fd, stats, sizeof(*stats)))
 				count(&stats->failed);
 		} else if (!fork()) {
 			count(serve_long(fd) ? &stats->finished : &stats->failed);
