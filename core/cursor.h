@@ -59,7 +59,7 @@ static inline uint16_t cursor_u16(struct cursor *c)
 {
 	const uint8_t *p = cursor_bytes(c, 2);
 
-	return p ? (uint16_t)(p[0] << 8 | p[1]) : 0;
+	return (uint16_t)(p ? p[0] << 8 | p[1] : 0);
 }
 
 static inline uint32_t cursor_u32(struct cursor *c)
