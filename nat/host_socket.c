@@ -164,11 +164,12 @@ void host_socket_close(struct host_socket *s)
 bool host_socket_is_own(const struct host_socket *s, const struct endpoint *to)
 {
 	const struct ip_addr *assigned = &s->cfg->family[s->family].guest_assigned;
-	bool here = ip_is_loopback(&to->addr) ||
-		    (!ip_is_unspecified(assigned) && ip_equal(&to->addr, assigned));
 
-	return s->port && to->port == s->port && here &&
-	       (ip_is_unspecified(&s->address) || ip_equal(&to->addr, &s->address));
+	if (!s->port || to->port != s->port)
+		return false;
+	if (!ip_is_loopback(&to->addr) && !ip_equal(&to->addr, assigned))
+		return false;
+	return ip_is_unspecified(&s->address) || ip_equal(&to->addr, &s->address);
 }
 
 /* One option: a system call only if the value changes. */

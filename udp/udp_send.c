@@ -14,7 +14,6 @@
 
 #define SEGMENTS_MAX 64               /* of one message: UDP_MAX_SEGMENTS before Linux 6.9 */
 #define MESSAGE_MAX  (65535 - 40 - 8) /* bytes of payload that fit a packet of either family */
-#define TRIES        3                /* of a send that failed because of an earlier datagram */
 
 union segment_control {
 	char room[CMSG_SPACE(sizeof(uint16_t))];
@@ -230,7 +229,12 @@ static uint8_t add_message(struct udp *u, uint8_t i)
 	}
 	if (total > segment)
 		set_segment(m, &tx->control[tx->count], (uint16_t)segment);
-	tx->count++;
+	if (first->segment <= first->flow->segment_max) {
+		tx->count++;
+	} else { /* a super-frame that is known not to go as it is */
+		transmit(tx);
+		send_single(first->flow->sock, m, first);
+	}
 	return d->next;
 }
 

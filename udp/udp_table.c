@@ -9,6 +9,7 @@
 #define SOCKET_BUFFER (1 << 20)
 
 #define WELL_KNOWN_MAX 1023
+#define EVICTIONS_MAX  16 /* for one new socket */
 
 /* What the hashes are taken over: no padding anywhere. */
 struct socket_key {
@@ -123,7 +124,8 @@ static int socket_open(struct udp *u, const struct endpoint *guest, bool to_loop
 					  .on_error = udp_error_received};
 	int r = host_socket_open(u->nat, &req, &s->host);
 
-	if ((r == -EMFILE || r == -ENFILE) && evict(u))
+	/* A flow may share its socket with others: the first that goes need not free one. */
+	for (int i = 0; (r == -EMFILE || r == -ENFILE) && i < EVICTIONS_MAX && evict(u); i++)
 		r = host_socket_open(u->nat, &req, &s->host);
 	return r;
 }
