@@ -229,6 +229,22 @@ static int start(const struct config *cfg, const char *ident)
 	return r;
 }
 
+/* A kernel without IPv6 (built so, or booted with ipv6.disable=1) means IPv4 only, unless IPv6 only
+ * was asked for. */
+static int check_ipv6(struct config *cfg)
+{
+	cleanup_fd int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 || errno != EAFNOSUPPORT || !cfg->family[IP_V6].on)
+		return 0;
+	if (!cfg->family[IP_V4].on) {
+		log_err("--ipv6-only: this kernel has no IPv6");
+		return -EAFNOSUPPORT;
+	}
+	cfg->family[IP_V6].on = false;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	char error[CONFIG_ERROR_MAX];
@@ -262,6 +278,8 @@ int main(int argc, char **argv)
 		log_err("Virtual machines are not served yet: start the program as pasta");
 		return 1;
 	}
-	r = start(&cfg, ident);
+	r = check_ipv6(&cfg);
+	if (!r)
+		r = start(&cfg, ident);
 	return r < 0 ? 1 : r;
 }
