@@ -23,13 +23,16 @@ static inline void netns_write(const char *path, const char *text)
 /* Moves this process into a new network namespace, with lo down and nothing else. */
 static inline void netns_new(void)
 {
-	uid_t uid = geteuid();
+	unsigned uid = geteuid(), gid = getegid();
 	char map[32];
 
 	if (uid) {
 		assert_int_equal(unshare(CLONE_NEWUSER), 0);
 		snprintf(map, sizeof(map), "0 %u 1", uid);
 		netns_write("/proc/self/uid_map", map);
+		netns_write("/proc/self/setgroups", "deny");
+		snprintf(map, sizeof(map), "0 %u 1", gid);
+		netns_write("/proc/self/gid_map", map);
 	}
 	assert_int_equal(unshare(CLONE_NEWNET), 0);
 }

@@ -459,7 +459,7 @@ static void test_not_permitted(void **state)
 	assert_non_null(strstr(text, "net.ipv4.ping_group_range"));
 	assert_ptr_equal(strchr(text, '\n'), text + len - 1);
 	assert_int_equal(b->counters.dropped[DROP_NO_SOCKET], 20);
-	own_net_write("/proc/sys/net/ipv4/ping_group_range", "0 0");
+	netns_write("/proc/sys/net/ipv4/ping_group_range", "0 0");
 	guest_pings(b, names[IP_V6].host, 1, 1);
 	turn(b);
 	guest_gets_reply(b, names[IP_V6].host, 1, 1);
