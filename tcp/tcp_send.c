@@ -45,7 +45,9 @@ static bool have_hold(struct tcp_flow *f)
 
 	if (f->hold)
 		return true;
-	while (size < f->rcv_edge - f->sock_nxt)
+	/* What the window is now and what it may become while the hold exists: a SYN-ACK, whose
+	 * window isn't scaled, offers less than the credit. */
+	while (size < f->rcv_edge - f->sock_nxt || size < f->credit)
 		size *= 2;
 	if (tcp_hold_new(size, &f->hold) < 0) {
 		count_drop(tap_counters(f->tcp->tap), DROP_NO_MEMORY);
