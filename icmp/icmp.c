@@ -12,10 +12,8 @@
 
 #define HEADER     8
 #define BUFFER_LEN 65536
-#define REPLIES    16 /* taken from one socket in a turn */
-
-/* Room for several of the largest; the kernel takes as much of it as its limits let it. */
-#define SOCKET_BUFFER (1 << 20)
+#define BULK       8192 /* bytes of data in a request */
+#define REPLIES    16   /* taken from one socket in a turn */
 
 /* Errors that we make ourselves (RFC 4443 2.4 (f)). */
 #define LOCAL_PERIOD (100 * USEC_MSEC)
@@ -154,7 +152,6 @@ static int flow_new(struct icmp *i, const struct echo_key *key, uint8_t proto,
 					  .proto = proto,
 					  .port = key->id,
 					  .to_loopback = ip_is_loopback(&host),
-					  .buffer = SOCKET_BUFFER,
 					  .on_error = error_received};
 	struct echo_flow *f;
 	int r;
@@ -357,6 +354,8 @@ static void send_request(struct echo_flow *f, const struct request *r)
 	m.msg_namelen =
 	    endpoint_to_sockaddr(&to, i->nat->family[f->host.family].template_index, &sa);
 	host_socket_set_marks(&f->host, &r->marks);
+	if (r->len >= BULK)
+		host_socket_expect_bulk(&f->host);
 	if (sendmsg(f->host.fd, &m, MSG_DONTWAIT) >= 0)
 		return;
 	err = host_socket_recover(&f->host, &m, &r->marks, -errno, &out);

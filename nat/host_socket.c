@@ -13,6 +13,8 @@
 #define UDP_GRO 104 /* linux/udp.h, Linux 5.0 */
 #endif
 
+#define BULK_BUFFER (1 << 20)
+
 /* Option names by family. */
 struct family_options {
 	int domain, level;
@@ -95,7 +97,7 @@ static int set_required(int fd, const struct host_socket_request *req)
 
 	/* Ping sockets are born with it, and one of two with the same id would get the other's
 	 * replies. */
-	if (r == 0)
+	if (r == 0 && req->proto != IPPROTO_UDP)
 		r = set_int(fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	if (r == 0 && req->family == IP_V6)
 		r = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
@@ -104,18 +106,16 @@ static int set_required(int fd, const struct host_socket_request *req)
 	return r == 0 ? set_int(fd, o->level, o->recvtos, 1) : r;
 }
 
-/* Options without which it works as well as it can: an old kernel may lack them. */
-static void set_wanted(int fd, const struct host_socket_request *req)
+void host_socket_expect_bulk(struct host_socket *s)
 {
-	const struct family_options *o = &families[req->family];
-
-	(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, req->buffer);
-	(void)set_int(fd, SOL_SOCKET, SO_SNDBUF, req->buffer);
-	/* A socket bound to any address would else get what is sent to groups that others joined
-	 * (ip(7)). */
-	(void)set_int(fd, o->level, o->multicast_all, 0);
-	if (req->proto == IPPROTO_UDP)
-		(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
+	if (s->bulk)
+		return;
+	s->bulk = true;
+	/* Without these it works as well as it can: the kernel cuts the buffers to its limits
+	 * (net.core.rmem_max, wmem_max), and ping sockets and old kernels know no UDP_GRO. */
+	(void)set_int(s->fd, SOL_SOCKET, SO_RCVBUF, BULK_BUFFER);
+	(void)set_int(s->fd, SOL_SOCKET, SO_SNDBUF, BULK_BUFFER);
+	(void)set_int(s->fd, SOL_UDP, UDP_GRO, 1);
 }
 
 enum host_fragment host_fragment_wanted(const struct ip_header *ip)
@@ -138,7 +138,7 @@ int host_socket_open(const struct nat_config *cfg, const struct host_socket_requ
 				.on_error = req->on_error,
 				.ttl = -1,
 				.multicast_ttl = -1,
-				.tos = -1,
+				.tos = 0, /* as every socket begins */
 				.fragment = -1,
 				.broadcast = 0};
 	int r;
@@ -150,7 +150,6 @@ int host_socket_open(const struct nat_config *cfg, const struct host_socket_requ
 		r = bind_local(cfg, req, &s);
 	if (r < 0)
 		return r;
-	set_wanted(fd, req);
 	s.fd = take_fd(&fd);
 	*out = s;
 	return 0;
@@ -179,28 +178,32 @@ static void set_mark(const struct host_socket *s, int name, int *now, int value)
 		*now = value;
 }
 
-static void set_multicast(struct host_socket *s, int ttl)
+/* Once, before the first packet to a group leaves. */
+static void prepare_multicast(struct host_socket *s)
 {
 	unsigned index = s->cfg->family[s->family].template_index;
+	struct ip_mreqn via = {.imr_ifindex = (int)index};
 
-	if (s->multicast_ttl < 0 && index && s->family == IP_V4) {
-		struct ip_mreqn via = {.imr_ifindex = (int)index};
-
+	/* Anybody may answer now, but what is sent to groups that others have joined on this host
+	 * is not for us (ip(7)). */
+	(void)set_int(s->fd, families[s->family].level, families[s->family].multicast_all, 0);
+	if (index && s->family == IP_V4)
 		(void)setsockopt(s->fd, IPPROTO_IP, IP_MULTICAST_IF, &via, sizeof(via));
-	} else if (s->multicast_ttl < 0 && index) {
+	else if (index)
 		(void)set_int(s->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)index);
-	}
-	set_mark(s, families[s->family].multicast_ttl, &s->multicast_ttl, ttl);
 }
 
 void host_socket_set_marks(struct host_socket *s, const struct host_marks *m)
 {
 	const struct family_options *o = &families[s->family];
 
-	if (m->multicast)
-		set_multicast(s, m->ttl);
-	else
+	if (m->multicast) {
+		if (s->multicast_ttl < 0)
+			prepare_multicast(s);
+		set_mark(s, o->multicast_ttl, &s->multicast_ttl, m->ttl);
+	} else {
 		set_mark(s, o->ttl, &s->ttl, m->ttl);
+	}
 	set_mark(s, o->tos, &s->tos, m->tos);
 	if (s->fragment != (int)m->fragment &&
 	    set_int(s->fd, o->level, o->mtu_discover, o->fragment[m->fragment]) == 0)

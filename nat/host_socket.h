@@ -65,6 +65,7 @@ struct host_socket {
 	struct ip_addr address; /* bound to: outbound address or any */
 	/* What the socket options stand at, -1 if unknown: setting them costs a system call. */
 	int ttl, multicast_ttl, tos, fragment, broadcast;
+	bool bulk;
 };
 
 struct host_socket_request {
@@ -73,7 +74,6 @@ struct host_socket_request {
 	uint16_t port;    /* wanted local port, or echo id */
 	bool to_loopback; /* destinations are on the host itself: outbound address and device don't
 			     apply */
-	int buffer;       /* bytes of send and receive buffer to ask for */
 	host_error_fn on_error;
 };
 
@@ -84,6 +84,11 @@ struct host_socket_request {
 int host_socket_open(const struct nat_config *cfg, const struct host_socket_request *req,
 		     struct host_socket *out) must_check;
 void host_socket_close(struct host_socket *s);
+
+/* Prepares for many or long datagrams at once: larger buffers, and UDP_GRO. No more than a test if
+ * that was done before; not done at opening because most sockets see one question and its answer.
+ */
+void host_socket_expect_bulk(struct host_socket *s);
 
 /* true if a service of the host itself can't be behind this destination, because s has its port:
  * what is sent there would only come back to s. */

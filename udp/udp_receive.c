@@ -8,6 +8,10 @@
 
 #include "udp/udp_flow.h"
 
+/* This much at once makes it worth to prepare the socket for more. */
+#define BULK_MESSAGES 4
+#define BULK_BYTES    16384
+
 #define MESSAGES     32
 #define BUFFER_LEN   65536
 #define FRAMES       64
@@ -273,6 +277,7 @@ static void receive(struct udp_socket *s)
 {
 	struct udp *u = s->udp;
 	struct udp_receiver *rx = u->receiver;
+	size_t bytes = 0;
 	int n;
 
 	for (int i = 0; i < MESSAGES; i++) {
@@ -280,8 +285,12 @@ static void receive(struct udp_socket *s)
 		rx->msgs[i].msg_hdr.msg_controllen = sizeof(rx->control[i]);
 	}
 	n = recvmmsg(s->host.fd, rx->msgs, MESSAGES, MSG_DONTWAIT, NULL);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		bytes += rx->msgs[i].msg_len;
 		handle_message(s, &rx->msgs[i], rx->memory + (size_t)i * BUFFER_LEN);
+	}
+	if (n >= BULK_MESSAGES || bytes >= BULK_BYTES)
+		host_socket_expect_bulk(&s->host);
 	flush(u);
 }
 

@@ -227,8 +227,10 @@ static uint8_t add_message(struct udp *u, uint8_t i)
 			add_part(tx, m, d);
 		}
 	}
-	if (total > segment)
+	if (total > segment) {
+		host_socket_expect_bulk(&first->flow->sock->host);
 		set_segment(m, &tx->control[tx->count], (uint16_t)segment);
+	}
 	if (first->segment <= first->flow->segment_max) {
 		tx->count++;
 	} else { /* a super-frame that is known not to go as it is */

@@ -5,9 +5,6 @@
 
 #include "udp/udp_flow.h"
 
-/* The kernel takes as much of it as its limits (net.core.rmem_max, wmem_max) let it. */
-#define SOCKET_BUFFER (1 << 20)
-
 #define WELL_KNOWN_MAX 1023
 #define EVICTIONS_MAX  16 /* for one new socket */
 
@@ -120,7 +117,6 @@ static int socket_open(struct udp *u, const struct endpoint *guest, bool to_loop
 					  .proto = IPPROTO_UDP,
 					  .port = guest->port,
 					  .to_loopback = to_loopback,
-					  .buffer = SOCKET_BUFFER,
 					  .on_error = udp_error_received};
 	int r = host_socket_open(u->nat, &req, &s->host);
 
