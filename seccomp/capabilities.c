@@ -12,26 +12,22 @@
  * PID it has in its own PID namespace, which in the agent is another process, and behind an empty
  * root none. */
 
-/* The kernel's last capability is the one after which the bounding set can't be asked for (EINVAL,
- * capabilities(7)). */
-static bool exists(unsigned cap)
-{
-	return prctl(PR_CAPBSET_READ, cap) >= 0;
-}
-
+/* The kernel's last capability is the one after which prctl(2) finds none: EINVAL
+ * (capabilities(7)). */
 static int drop_bounding(void)
 {
-	for (unsigned cap = 0; exists(cap); cap++) {
-		if (prctl(PR_CAPBSET_DROP, cap) < 0)
-			return -errno;
-	}
-	return 0;
+	unsigned cap = 0;
+
+	while (prctl(PR_CAPBSET_DROP, cap) == 0)
+		cap++;
+	return errno == EINVAL && cap > 0 ? 0 : -errno;
 }
 
 static bool all_gone(bool bounding)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+	int in_bounding;
 
 	if (syscall(SYS_capget, &header, data) < 0)
 		return false;
@@ -39,9 +35,9 @@ static bool all_gone(bool bounding)
 		if (data[i].effective || data[i].permitted || data[i].inheritable)
 			return false;
 	}
-	for (unsigned cap = 0; exists(cap); cap++) {
-		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) != 0 ||
-		    (bounding && prctl(PR_CAPBSET_READ, cap) != 0))
+	for (unsigned cap = 0; (in_bounding = prctl(PR_CAPBSET_READ, cap)) >= 0; cap++) {
+		if ((bounding && in_bounding) ||
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) != 0)
 			return false;
 	}
 	return true;
