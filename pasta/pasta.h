@@ -5,6 +5,8 @@
 #define PASTA_PASTA_H
 
 #include "core/loop.h"
+#include "host/ports.h"
+#include "nat/rules.h"
 #include "pasta/netconf.h"
 #include "tap/tap.h"
 
@@ -37,6 +39,21 @@ int pasta_attach(struct pasta *p, struct loop *loop) must_check;
 
 /* Everything is ready: the command may start. */
 int pasta_release(struct pasta *p) must_check;
+
+/* Ports that one call of pasta_listen() may ask for; a message can carry 253 descriptors
+ * (unix(7)). */
+#define PASTA_LISTEN_MAX 128
+
+/* Has the agent open the sockets of a rule for ports first..last, PASTA_LISTEN_MAX at most, by
+ * forward_open() inside, and waits for its answer, a second at most. results[i] is for port
+ * first + i: a descriptor, the caller's, or negative errno. Good from pasta_start() on and after
+ * pasta_attach() as well: whatever else the agent says in between is not lost. 0; or negative errno
+ * if the agent is gone, silent or talks nonsense, and then nothing is open. */
+int pasta_listen(struct pasta *p, const struct rule *rule, uint16_t first, uint16_t last,
+		 int results[PASTA_LISTEN_MAX]) must_check;
+
+/* What the agent opened at start to see who listens inside; NULL if it couldn't. Belongs to p. */
+const struct ports_view *pasta_ports(const struct pasta *p);
 
 /* The loop has ended: kills what is left of the command's PID namespace, waits until it is gone,
  * and takes the terminal's foreground group back if a shell inside had it. The tap (-1: none) is
