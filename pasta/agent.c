@@ -140,6 +140,9 @@ static _Noreturn void serve(struct agent *a)
 	struct pollfd fds[] = {{.fd = a->child_signal, .events = POLLIN},
 			       {.fd = a->sock, .events = POLLIN}};
 
+	/* The child may have ended before SIGCHLD was blocked; ignored by default, the signal is
+	 * lost then. */
+	reap(a);
 	for (;;) {
 		if (poll(fds, 2, -1) < 0) {
 			if (errno == EINTR)

@@ -60,6 +60,11 @@ static const struct profile_call common[] = {
     CALL_EQ(prctl, 0, PR_GET_SECCOMP),
     CALL(getpid),
     CALL(exit_group),
+#ifdef __SANITIZE_ADDRESS__
+    /* Builds for tests only: what the sanitizer does before a call that doesn't return. */
+    CALL(sigaltstack),
+    CALL(gettid),
+#endif
 };
 
 static const struct profile_call engine_pasta[] = {
