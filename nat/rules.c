@@ -114,21 +114,21 @@ static int parse_listen(struct parser *p, const char *s, size_t len)
 	struct rule *base = &p->base;
 
 	if (p->ctx->loopback_only)
-		return fail(p, "'%s': no address or interface can be given here", p->spec);
+		return fail(p, "'%.99s': no address or interface can be given here", p->spec);
 	if (percent) {
 		size_t name_len = len - addr_len - 1;
 
 		if (!ifname_valid(percent + 1, name_len))
-			return fail(p, "'%s': bad interface name '%.*s'", p->spec, (int)name_len,
+			return fail(p, "'%.99s': bad interface name '%.*s'", p->spec, (int)name_len,
 				    percent + 1);
 		memcpy(base->ifname, percent + 1, name_len);
 	}
 	if (!addr_len || (addr_len == 1 && s[0] == '*'))
 		return 0;
 	if (parse_addr_part(s, addr_len, &base->addr) || ip_is_multicast(&base->addr))
-		return fail(p, "'%s': bad address '%.*s'", p->spec, (int)addr_len, s);
+		return fail(p, "'%.99s': bad address '%.*s'", p->spec, (int)addr_len, s);
 	if (!p->ctx->family_on[ip_family(&base->addr)])
-		return fail(p, "'%s': the family of '%.*s' is off", p->spec, (int)addr_len, s);
+		return fail(p, "'%.99s': the family of '%.*s' is off", p->spec, (int)addr_len, s);
 	base->dual_stack = false;
 	return 0;
 }
@@ -136,12 +136,12 @@ static int parse_listen(struct parser *p, const char *s, size_t len)
 static int check_target(struct parser *p, const struct ip_addr *target, const char *s, size_t len)
 {
 	if (ip_is_multicast(target) || ip_is_unspecified(target))
-		return fail(p, "'%s': '%.*s' can't be a target address", p->spec, (int)len, s);
+		return fail(p, "'%.99s': '%.*s' can't be a target address", p->spec, (int)len, s);
 	if (p->base.dual_stack)
-		return fail(p, "'%s': target address '%.*s' needs an address to listen on", p->spec,
-			    (int)len, s);
+		return fail(p, "'%.99s': target address '%.*s' needs an address to listen on",
+			    p->spec, (int)len, s);
 	if (ip_family(target) != ip_family(&p->base.addr))
-		return fail(p, "'%s': target address '%.*s' is of another family", p->spec,
+		return fail(p, "'%.99s': target address '%.*s' is of another family", p->spec,
 			    (int)len, s);
 	return 0;
 }
@@ -157,20 +157,20 @@ static int parse_target(struct parser *p, const char *s, size_t len, struct incl
 
 	if (slash || parse_range(s, len, &to)) {
 		if (parse_addr_part(s, addr_len, &inc->target))
-			return fail(p, "'%s': bad target '%.*s'", p->spec, (int)len, s);
+			return fail(p, "'%.99s': bad target '%.*s'", p->spec, (int)len, s);
 		if (check_target(p, &inc->target, s, addr_len))
 			return -EINVAL;
 		if (!slash)
 			return 0;
 		if (parse_range(ports, ports_len, &to))
-			return fail(p, "'%s': bad target ports '%.*s'", p->spec, (int)ports_len,
+			return fail(p, "'%.99s': bad target ports '%.*s'", p->spec, (int)ports_len,
 				    ports);
 	}
 	if (to.last != to.first && to.last - to.first != inc->from.last - inc->from.first)
-		return fail(p, "'%s': target ports '%.*s' are not as many", p->spec, (int)ports_len,
-			    ports);
+		return fail(p, "'%.99s': target ports '%.*s' are not as many", p->spec,
+			    (int)ports_len, ports);
 	if (to.first + (inc->from.last - inc->from.first) >= PORTS)
-		return fail(p, "'%s': target ports from '%.*s' on run past 65535", p->spec,
+		return fail(p, "'%.99s': target ports from '%.*s' on run past 65535", p->spec,
 			    (int)ports_len, ports);
 	inc->target_first = to.first;
 	return 0;
@@ -183,9 +183,9 @@ static int parse_include(struct parser *p, const char *s, size_t len)
 	struct include inc = {.target = ip_any[IP_V6]};
 
 	if (p->include_count == RULES_MAX)
-		return fail(p, "'%s': more than %d ranges", p->spec, RULES_MAX);
+		return fail(p, "'%.99s': more than %d ranges", p->spec, RULES_MAX);
 	if (parse_range(s, head, &inc.from))
-		return fail(p, "'%s': bad ports '%.*s'", p->spec, (int)head, s);
+		return fail(p, "'%.99s': bad ports '%.*s'", p->spec, (int)head, s);
 	inc.target_first = inc.from.first;
 	if (colon && parse_target(p, colon + 1, len - head - 1, &inc))
 		return -EINVAL;
@@ -200,7 +200,7 @@ static int parse_chunk(struct parser *p, const char *s, size_t len)
 	if (len == 4 && !memcmp(s, "auto", 4)) {
 		p->scan = true;
 		return p->ctx->auto_allowed ? 0
-					    : fail(p, "'%s': 'auto' is for pasta only", p->spec);
+					    : fail(p, "'%.99s': 'auto' is for pasta only", p->spec);
 	}
 	if (len == 3 && !memcmp(s, "all", 3)) {
 		p->all = true;
@@ -209,12 +209,13 @@ static int parse_chunk(struct parser *p, const char *s, size_t len)
 	if (len > 4 && !memcmp(s, "all:", 4)) {
 		p->all = true;
 		if (parse_addr_part(s + 4, len - 4, &p->all_target))
-			return fail(p, "'%s': bad target '%.*s'", p->spec, (int)(len - 4), s + 4);
+			return fail(p, "'%.99s': bad target '%.*s'", p->spec, (int)(len - 4),
+				    s + 4);
 		return check_target(p, &p->all_target, s + 4, len - 4);
 	}
 	if (len && s[0] == '~') {
 		if (parse_range(s + 1, len - 1, &r))
-			return fail(p, "'%s': bad ports '%.*s'", p->spec, (int)len, s);
+			return fail(p, "'%.99s': bad ports '%.*s'", p->spec, (int)len, s);
 		for (unsigned port = r.first; port <= r.last; port++)
 			p->excluded[port / 8] |= (uint8_t)(1U << port % 8);
 		return 0;
@@ -253,11 +254,11 @@ static int add_rule(struct parser *p, struct rule_table *table, const struct rul
 {
 	for (unsigned i = 0; i < table->count; i++) {
 		if (rules_clash(&table->rules[i], r))
-			return fail(p, "'%s': ports %u-%u are forwarded already", p->spec, r->first,
-				    r->last);
+			return fail(p, "'%.99s': ports %u-%u are forwarded already", p->spec,
+				    r->first, r->last);
 	}
 	if (table->count == RULES_MAX) {
-		fail(p, "'%s': more than %d rules", p->spec, RULES_MAX);
+		fail(p, "'%.99s': more than %d rules", p->spec, RULES_MAX);
 		return -E2BIG;
 	}
 	table->rules[table->count++] = *r;

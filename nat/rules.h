@@ -39,7 +39,8 @@ struct rule_context {
 };
 
 /* Adds the rules of one spec to table. "none" adds nothing and is refused if the table has rules of
- * this protocol. 0, or -EINVAL, -E2BIG with one line in error that names the piece at fault; table
+ * this protocol. 0, or -EINVAL, -E2BIG with one line in error that names the piece at fault, as a
+ * rule behind 99 bytes of the spec in quotes and a colon; table
  * is then unchanged. */
 int rules_parse(const char *spec, const struct rule_context *ctx, struct rule_table *table,
 		char error[RULE_ERROR_MAX]) must_check;

@@ -37,6 +37,7 @@ static void set_defaults(struct config *cfg)
 	    .dhcpv6_on = true,
 	    .copy_routes = true,
 	    .copy_addresses = true,
+	    .splice_on = true,
 	    .netns_quit = true,
 	};
 	for (int f = 0; f < IP_FAMILIES; f++) {
@@ -154,6 +155,8 @@ static int handle_option(struct option_parse *p, int c)
 	row = row_of(c, as, sizeof(as));
 	if (!row) /* getopt gives back what it was told of, or ? and : */
 		return option_error(p->error, "-%c: not an option", isascii(c) ? c : '?');
+	if (p->ports_turn != (row->handle == option_ports))
+		return 0;
 	p->used = as;
 	p->value = row->arg ? optarg : NULL;
 	if ((row->where == WHERE_PASTA && program != PROGRAM_PASTA) ||
@@ -162,10 +165,11 @@ static int handle_option(struct option_parse *p, int c)
 	return row->handle(p, row);
 }
 
-static int parse_options(struct option_parse *p, int argc, char **argv, bool *usage)
+static int parse_options(struct option_parse *p, bool *usage)
 {
+	int argc = p->in->argc, c, r;
+	char **argv = p->in->argv;
 	struct getopt_tables t;
-	int c, r;
 
 	fill_tables(&t);
 	opterr = 0;
@@ -206,25 +210,39 @@ static int parse_positional(struct option_parse *p)
 	return 0;
 }
 
-int config_parse(int argc, char **argv, struct config *out, char error[CONFIG_ERROR_MAX],
+/* Ports come last: what a wildcard means depends on the families, whether an option of a protocol
+ * is allowed at all on other options, wherever they stand. */
+static int parse_ports(struct option_parse *p, bool *usage)
+{
+	int r;
+
+	p->ports_turn = true;
+	r = parse_options(p, usage);
+	if (!r && p->cfg->program == PROGRAM_PASTA)
+		r = option_ports_default(p);
+	return r;
+}
+
+int config_parse(const struct config_input *in, struct config *out, char error[CONFIG_ERROR_MAX],
 		 bool *usage)
 {
-	struct option_parse p = {.cfg = out, .error = error};
+	struct option_parse p = {.cfg = out, .error = error, .in = in};
 	int r;
 
 	*usage = false;
 	error[0] = '\0';
 	set_defaults(out);
-	if (argc < 1)
+	if (in->argc < 1)
 		return option_error(error, "Started without a program name");
-	r = program_of(argv[0], out, error);
+	r = program_of(in->argv[0], out, error);
 	if (r < 0)
 		return r;
-	r = parse_options(&p, argc, argv, usage);
+	r = parse_options(&p, usage);
 	if (r < 0 || out->action != ACTION_RUN)
 		return r;
 	r = parse_positional(&p);
 	if (r < 0)
 		return r;
-	return config_check(&p);
+	r = config_check(&p);
+	return r < 0 ? r : parse_ports(&p, usage);
 }

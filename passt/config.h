@@ -9,7 +9,7 @@
 
 #include "core/log.h"
 #include "host/host.h"
-#include "wire/addr.h"
+#include "nat/forward.h"
 
 enum program { PROGRAM_PASST, PROGRAM_PASTA };
 enum config_action { ACTION_RUN, ACTION_HELP, ACTION_VERSION };
@@ -59,6 +59,10 @@ struct config {
 	bool map_host_loopback_none;
 	bool tcp_on, udp_on, icmp_on, ndp_on, ra_on, dhcp_on, dhcpv6_on;
 
+	/* Flows that come in by forwarding rules. */
+	struct rule_table ports[FORWARD_SIDES]; /* of listeners there: -t -u, and -T -U */
+	bool freebind, splice_on, splice_only, host_lo_to_ns_lo;
+
 	/* pasta: the namespace. */
 	const char *ns_ifname;
 	bool config_net, copy_routes, copy_addresses;
@@ -70,12 +74,20 @@ struct config {
 
 #define CONFIG_ERROR_MAX 512
 
+/* What is parsed, and what is known of the host: its range of ephemeral ports, which `-t all` and
+ * the like leave out. */
+struct config_input {
+	int argc;
+	char **argv;
+	uint16_t ephemeral_first, ephemeral_last;
+};
+
 /* Parses and checks. Opens nothing, prints nothing, and may be called again and again. 0, or
  * -EINVAL with one line in error that names the option and value (*usage then says whether usage
  * text belongs after it: for what getopt itself finds fault with). out->program is set on failure
  * too, whenever argv[0] tells it. argv may be permuted, never written to, and must outlive *out.
  * With an action other than ACTION_RUN nothing behind that option was looked at. */
-int config_parse(int argc, char **argv, struct config *out, char error[CONFIG_ERROR_MAX],
+int config_parse(const struct config_input *in, struct config *out, char error[CONFIG_ERROR_MAX],
 		 bool *usage) must_check;
 
 /* Says what is doubtful, though no error, about a command line: deprecated options, an MTU too

@@ -20,12 +20,20 @@ static int check_conflicts(struct option_parse *p)
 		return option_error(p->error, "--netns %s and %s %s can't both be given",
 				    cfg->netns, cfg->target_pid ? "PID" : "command",
 				    p->positional[0]);
+	if (!cfg->splice_on && (cfg->splice_only || cfg->host_lo_to_ns_lo))
+		return option_error(p->error, "--no-splice and --%s can't both be given",
+				    cfg->splice_only ? "splice-only" : "host-lo-to-ns-lo");
 	return 0;
 }
 
 /* From the general to the particular: a family that is off takes its protocols along, and so on. */
 static void apply_implied(struct config *cfg)
 {
+	if (cfg->splice_only) { /* no link that anything could be asked or answered on */
+		cfg->host_lo_to_ns_lo = true;
+		cfg->icmp_on = cfg->dhcp_on = cfg->dhcpv6_on = false;
+		cfg->dns_off = true;
+	}
 	if (!cfg->family[IP_V4].on)
 		cfg->dhcp_on = false;
 	if (!cfg->family[IP_V6].on)

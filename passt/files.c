@@ -23,6 +23,22 @@ int files_sanitize(void)
 	return 0;
 }
 
+void files_read_ephemeral(uint16_t *first, uint16_t *last)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	unsigned from, to;
+
+	*first = 49152;
+	*last = 65535;
+	if (!f)
+		return;
+	if (fscanf(f, "%5u %5u", &from, &to) == 2 && from <= to && to <= 65535) {
+		*first = (uint16_t)from;
+		*last = (uint16_t)to;
+	}
+	fclose(f);
+}
+
 static int open_own(const char *path, const char *what, int *out)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

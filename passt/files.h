@@ -15,6 +15,9 @@ struct files {
  * descriptors that a caller forgot are closed. 0 or negative errno. */
 int files_sanitize(void) must_check;
 
+/* The host's range of ephemeral ports (ip(7), ip_local_port_range), or that of RFC 6335. */
+void files_read_ephemeral(uint16_t *first, uint16_t *last);
+
 /* Opens PID, log and pcap file as configured. A pcap that can't be opened is a warning, the others
  * are errors, already reported. 0 or negative errno. */
 int files_open(const struct config *cfg, const char *ident, struct files *out) must_check;

@@ -245,8 +245,23 @@ static int check_ipv6(struct config *cfg)
 	return 0;
 }
 
+/* What would be promised and not kept. */
+static int check_ports(const struct config *cfg)
+{
+	bool asked = cfg->splice_only;
+
+	for (int side = 0; side < FORWARD_SIDES; side++) {
+		for (unsigned i = 0; i < cfg->ports[side].count; i++)
+			asked |= !cfg->ports[side].rules[i].scan;
+	}
+	if (asked)
+		log_err("Ports are not forwarded yet");
+	return asked ? -EINVAL : 0;
+}
+
 int main(int argc, char **argv)
 {
+	struct config_input input = {.argc = argc, .argv = argv};
 	char error[CONFIG_ERROR_MAX];
 	struct config cfg;
 	bool usage = false;
@@ -255,7 +270,8 @@ int main(int argc, char **argv)
 
 	if (r < 0)
 		return 1;
-	r = config_parse(argc, argv, &cfg, error, &usage);
+	files_read_ephemeral(&input.ephemeral_first, &input.ephemeral_last);
+	r = config_parse(&input, &cfg, error, &usage);
 	ident = cfg.program == PROGRAM_PASTA ? "pasta" : "passt";
 	if (r < 0) {
 		fprintf(stderr, "%s\n", error);
@@ -278,7 +294,9 @@ int main(int argc, char **argv)
 		log_err("Virtual machines are not served yet: start the program as pasta");
 		return 1;
 	}
-	r = check_ipv6(&cfg);
+	r = check_ports(&cfg);
+	if (!r)
+		r = check_ipv6(&cfg);
 	if (!r)
 		r = start(&cfg, ident);
 	/* Not exit(3): what would run then (a sanitizer's leak check) makes calls that the sandbox

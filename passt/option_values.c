@@ -488,19 +488,6 @@ int option_only_family(struct option_parse *p, const struct option_row *row)
 	return 0;
 }
 
-/* Until ports are forwarded, none and auto (of what is forwarded: nothing) can be promised. */
-int option_ports(struct option_parse *p, const struct option_row *row)
-{
-	(void)row;
-	if (!strcmp(p->value, "none"))
-		return 0;
-	if (strcmp(p->value, "auto"))
-		return option_fail(p, "port forwarding is not built yet");
-	if (p->cfg->program == PROGRAM_PASST)
-		return option_fail(p, "auto is for pasta only");
-	return 0;
-}
-
 int option_userns(struct option_parse *p, const struct option_row *row)
 {
 	const struct option_row path = {.member = offsetof(struct config, userns),

@@ -76,10 +76,22 @@ const struct option_row option_rows[] = {
 	 "default: none", FAMILY(map_guest_addr), 0},
 
 	/* Ports. */
-	{'t', "tcp-ports", "SPEC", WHERE_BOTH, option_ports, "TCP ports of the host to forward: none or auto", 0, true},
-	{'u', "udp-ports", "SPEC", WHERE_BOTH, option_ports, "UDP ports of the host to forward: none or auto", 0, false},
-	{'T', "tcp-ns", "SPEC", WHERE_PASTA, option_ports, "TCP ports of the namespace to forward: none or auto", 0, true},
-	{'U', "udp-ns", "SPEC", WHERE_PASTA, option_ports, "UDP ports of the namespace to forward: none or auto", 0, false},
+	{'t', "tcp-ports", "SPEC", WHERE_BOTH, option_ports,
+	 "TCP ports of the host to forward to the guest, repeatable:\n"
+	 "[ADDR][%NAME]/ and any of N, N-M, N:M, N-M:K-L, ~N, all,\n"
+	 "auto (pasta) with commas between them; or none\ndefault: none, for pasta auto",
+	 CFG(ports[FORWARD_HOST]), IPPROTO_TCP},
+	{'u', "udp-ports", "SPEC", WHERE_BOTH, option_ports, "The same for UDP", CFG(ports[FORWARD_HOST]), IPPROTO_UDP},
+	{'T', "tcp-ns", "SPEC", WHERE_PASTA, option_ports,
+	 "TCP ports of the namespace's loopback to forward to the\nhost's, without address and name\ndefault: auto",
+	 CFG(ports[FORWARD_NS]), IPPROTO_TCP},
+	{'U', "udp-ns", "SPEC", WHERE_PASTA, option_ports, "The same for UDP", CFG(ports[FORWARD_NS]), IPPROTO_UDP},
+	{0, "freebind", NULL, WHERE_BOTH, option_flag, "Listen also on addresses that the host doesn't have", CFG(freebind), true},
+	{0, "host-lo-to-ns-lo", NULL, WHERE_PASTA, option_flag,
+	 "Ports reached by the host's loopback lead to that of the\nnamespace, not to its address", CFG(host_lo_to_ns_lo), true},
+	{0, "no-splice", NULL, WHERE_PASTA, option_flag, "Loopback traffic goes by the interface too", CFG(splice_on), false},
+	{0, "splice-only", NULL, WHERE_PASTA, option_flag,
+	 "No interface, only forwarded ports between the loopbacks", CFG(splice_only), true},
 
 	/* The namespace. */
 	{'I', "ns-ifname", "NAME", WHERE_PASTA, option_ifname,

@@ -22,11 +22,15 @@ struct option_row;
 /* A command line on its way to a struct config. */
 struct option_parse {
 	struct config *cfg;
-	char *error;          /* CONFIG_ERROR_MAX bytes */
-	const char *used;     /* the option at hand as the user knows it: -m or --mtu */
-	const char *value;    /* its argument, or NULL */
-	bool netmask_given;   /* -n */
-	bool address_prefix;  /* the IPv4 -a had a /L */
+	char *error;         /* CONFIG_ERROR_MAX bytes */
+	const char *used;    /* the option at hand as the user knows it: -m or --mtu */
+	const char *value;   /* its argument, or NULL */
+	bool netmask_given;  /* -n */
+	bool address_prefix; /* the IPv4 -a had a /L */
+	const struct config_input *in;
+	bool ports_turn; /* the second pass over the options: those of ports, now that the families
+			    are known */
+	bool ports_given[FORWARD_SIDES][2]; /* -t and -T, -u and -U */
 	const char *no_copy;  /* the last of --no-copy-routes, --no-copy-addrs, or NULL */
 	int positional_count; /* arguments behind the options */
 	char **positional;
@@ -59,6 +63,9 @@ int option_error(char error[CONFIG_ERROR_MAX], const char *fmt, ...)
 /* The whole of text as a number without sign, base as for strtoul(3), at most max. 0 or -EINVAL. */
 int option_number(const char *text, int base, unsigned long long max,
 		  unsigned long long *out) must_check;
+
+/* What pasta forwards where no option says anything: all that listens. */
+int option_ports_default(struct option_parse *p) must_check;
 
 /* The rules between options, and what some imply for others. 0 or -EINVAL. */
 int config_check(struct option_parse *p) must_check;

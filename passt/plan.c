@@ -193,6 +193,10 @@ void plan_make(const struct config *cfg, const struct host_view *host,
 	plan_ndp(cfg, out);
 	snprintf(out->net.ifname, sizeof(out->net.ifname), "%s",
 		 cfg->ns_ifname ? cfg->ns_ifname : name);
+	out->nat.splice_on = cfg->program == PROGRAM_PASTA && cfg->splice_on;
+	out->nat.splice_only = cfg->splice_only;
+	out->nat.host_lo_to_ns_lo = cfg->host_lo_to_ns_lo;
+	out->nat.freebind = cfg->freebind;
 	out->net.configure = cfg->config_net;
 	out->net.mtu = cfg->mtu;
 	out->net.mac_set = cfg->ns_mac_set;

@@ -26,6 +26,8 @@ static void check(int r, const struct config *cfg, const char *error, char **arg
 	    cfg->search_count > RESOLVER_SEARCH_MAX ||
 	    cfg->family[IP_V6].dns_count > RESOLVER_DNS_MAX)
 		abort();
+	if (cfg->ports[FORWARD_HOST].count > RULES_MAX || cfg->ports[FORWARD_NS].count > RULES_MAX)
+		abort();
 	if (cfg->command && (cfg->command <= argv || !cfg->command[0]))
 		abort();
 }
@@ -34,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *argv[ARGS_MAX + 1], error[CONFIG_ERROR_MAX];
 	char *text = malloc(size + 1), *copy = malloc(size + 1);
+	struct config_input in = {.argv = argv, .ephemeral_first = 32768, .ephemeral_last = 60999};
 	struct config cfg;
 	bool usage;
 	int argc = 0;
@@ -50,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		at += strlen(text + at) + 1;
 	}
 	argv[argc] = NULL;
-	check(config_parse(argc, argv, &cfg, error, &usage), &cfg, error, argv);
+	in.argc = argc;
+	check(config_parse(&in, &cfg, error, &usage), &cfg, error, argv);
 	if (memcmp(copy, text, size + 1) != 0)
 		abort();
 	free(copy);

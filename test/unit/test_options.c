@@ -20,6 +20,13 @@ static bool usage;
 static char text[4096]; /* what argv points into */
 static char *args[ARGS_MAX + 1];
 
+static int parse_args(int argc, char **argv)
+{
+	const struct config_input in = {argc, argv, 32768, 60999};
+
+	return config_parse(&in, &cfg, error, &usage);
+}
+
 /* Parses a command line split at spaces, _ standing for a space inside an argument. argv[0] is the
  * first word. */
 static int parse(const char *line)
@@ -37,7 +44,7 @@ static int parse(const char *line)
 		args[n++] = word;
 	}
 	args[n] = NULL;
-	r = config_parse(n, args, &cfg, error, &usage);
+	r = parse_args(n, args);
 	for (int i = 0; i < n; i++) /* the command line is the caller's */
 		assert_string_equal(args[i], before[i]);
 	return r;
@@ -88,7 +95,6 @@ static void is_address(const struct ip_addr *a, const char *expected)
 #define GROUP_MAC "not the MAC address of an interface"
 #define NOT_MTU   "not a number from 0 to 65521"
 #define NOT_SIZE  "not a number of bytes, 40960 at least"
-#define NOT_PORTS "port forwarding is not built yet"
 #define NOT_MASK  "neither a dotted IPv4 mask nor a number from 0 to 32"
 #define NOT_IF    "not a name of an interface"
 #define LONG_IF   "the name is longer than 15 bytes"
@@ -174,10 +180,15 @@ static const struct sample {
      {"169.254.1.2", "2001:db8::1", "none"},
      {"127.0.0.1", LOOPBACK, "::1", LOOPBACK, "::", UNSPEC, "0.0.0.0", UNSPEC, "224.0.0.1", GROUP,
       "nope", NOT_ADDR}},
-    {"tcp-ports", {"none", "auto"}, {"8080", NOT_PORTS, "all", NOT_PORTS, "", NOT_PORTS}},
-    {"udp-ports", {"none", "auto"}, {"8080:53", NOT_PORTS, "", NOT_PORTS}},
-    {"tcp-ns", {"none", "auto"}, {"8080", NOT_PORTS, "", NOT_PORTS}},
-    {"udp-ns", {"none", "auto"}, {"8080", NOT_PORTS, "", NOT_PORTS}},
+    {"tcp-ports",
+     {"none", "auto", "8080", "127.0.0.1/8080-8081:80", "%eth0/all", "[::1]/22,~23,24-30"},
+     {"x", "bad ports 'x'", "", "bad ports ''", "80,0", "bad ports '0'", "80:90-91",
+      "target ports '90-91' are not as many", "192.0.2/80", "bad address '192.0.2'"}},
+    {"udp-ports", {"none", "8080:53", "*/53"}, {"", "bad ports ''"}},
+    {"tcp-ns",
+     {"none", "auto", "5432"},
+     {"127.0.0.1/80", "no address or interface can be given here"}},
+    {"udp-ns", {"none", "8080"}, {"65536", "bad ports '65536'"}},
     {"ns-ifname",
      {"tap0", "123456789012345"},
      {"1234567890123456", LONG_IF, "", NO_NAME, "a/b", NOT_IF, "tap%d", NOT_IF, "a:b", NOT_IF, "..",
@@ -209,7 +220,7 @@ static int parse_two(const char *option, const char *value)
 			*c = *c == '_' ? ' ' : *c;
 		argv[2] = copy;
 	}
-	return config_parse(value ? 3 : 2, argv, &cfg, error, &usage);
+	return parse_args(value ? 3 : 2, argv);
 }
 
 static void values_are_checked(void **state)
@@ -297,11 +308,11 @@ static void too_long(void **state)
 	(void)state;
 	memset(path, 'x', sizeof(path));
 	path[PATH_MAX] = '\0';
-	assert_int_equal(config_parse(3, argv, &cfg, error, &usage), -EINVAL);
+	assert_int_equal(parse_args(3, argv), -EINVAL);
 	assert_memory_equal(error, "-p xxx", 6);
 	assert_string_equal(error + strlen("-p ") + 300, ": the path is longer than 4095 bytes");
 	path[PATH_MAX - 1] = '\0';
-	assert_int_equal(config_parse(3, argv, &cfg, error, &usage), 0);
+	assert_int_equal(parse_args(3, argv), 0);
 	assert_ptr_equal(cfg.pcap, path);
 }
 
@@ -325,7 +336,7 @@ static void unknown(void **state)
 		bad_usage("pasta -qfZ --help", "pasta: invalid option -- 'Z'");
 		good("pasta -qf");
 		bad_usage("pasta --f", "pasta: option '--f' is ambiguous; possibilities: "
-				       "'--foreground' '--fqdn'");
+				       "'--foreground' '--fqdn' '--freebind'");
 	}
 }
 
@@ -395,7 +406,7 @@ static void empty_command(void **state)
 	char *argv[] = {(char *)"pasta", (char *)"", NULL};
 
 	(void)state;
-	assert_int_equal(config_parse(2, argv, &cfg, error, &usage), 0);
+	assert_int_equal(parse_args(2, argv), 0);
 	assert_ptr_equal(cfg.command, argv + 1);
 }
 
@@ -415,7 +426,7 @@ static void program_name(void **state)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_int_equal(good(names[i].argv0)->program, names[i].program);
 	bad("/usr/pasta/foo", "/usr/pasta/foo: not called passt or pasta, so which is meant?");
-	assert_int_equal(config_parse(0, none, &cfg, error, &usage), -EINVAL);
+	assert_int_equal(parse_args(0, none), -EINVAL);
 	assert_string_equal(error, "Started without a program name");
 }
 
@@ -588,6 +599,119 @@ static void namespaces(void **state)
 	assert_true(!cfg.copy_routes && cfg.copy_addresses);
 }
 
+/* ---- ports ---- */
+
+/* The rules of both tables, a line each. */
+static void rules_are(const char *line, const char *expected)
+{
+	char all[2048] = "", buf[RULE_TEXT_MAX];
+
+	good(line);
+	for (int side = 0; side < FORWARD_SIDES; side++) {
+		for (unsigned i = 0; i < cfg.ports[side].count; i++) {
+			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s\n",
+				 side == FORWARD_NS ? "ns " : "",
+				 rule_format(&cfg.ports[side].rules[i], buf));
+		}
+	}
+	assert_string_equal(all, expected);
+}
+
+#define NONE   "-t none -u none -T none -U none"
+#define WEAK   " (best effort) (auto-scan)\n"
+#define AUTO_T "TCP [*]:1-32767  =>  1-32767" WEAK "TCP [*]:61000-65535  =>  61000-65535" WEAK
+#define AUTO_U "UDP [*]:1-32767  =>  1-32767" WEAK "UDP [*]:61000-65535  =>  61000-65535" WEAK
+#define NS_T                                                                                       \
+	"ns TCP [*]%lo:1-32767  =>  1-32767" WEAK "ns TCP [*]%lo:61000-65535  =>  "                \
+	"61000-65535" WEAK
+#define NS_U                                                                                       \
+	"ns UDP [*]%lo:1-32767  =>  1-32767" WEAK "ns UDP [*]%lo:61000-65535  =>  "                \
+	"61000-65535" WEAK
+
+static void ports(void **state)
+{
+	(void)state;
+	rules_are("passt", "");
+	rules_are("pasta", AUTO_T AUTO_U NS_T NS_U);
+	rules_are("pasta " NONE, "");
+	rules_are("pasta -U none -t 80", "TCP [*]:80-80  =>  80-80\n" AUTO_U NS_T);
+	rules_are("pasta -u none -t none -U 5353", "ns UDP [*]%lo:5353-5353  =>  5353-5353\n" NS_T);
+	rules_are("pasta " NONE " -t 80 -t 81-82:91 -T 5432 -u 53 ls -t 99",
+		  "TCP [*]:80-80  =>  80-80\nTCP [*]:81-82  =>  91-92\nUDP [*]:53-53  =>  53-53\n"
+		  "ns TCP [*]%lo:5432-5432  =>  5432-5432\n");
+	/* What a wildcard means is known only when all is read, and so is what is off. */
+	rules_are("passt -t 80 -4", "TCP [0.0.0.0]:80-80  =>  80-80\n");
+	rules_are("passt -t 80 -6", "TCP [::]:80-80  =>  80-80\n");
+	rules_are("pasta --no-tcp --no-udp", "");
+	bad("pasta -t 80 --no-tcp", "-t 80: not together with --no-tcp");
+	bad("pasta --no-udp --udp-ns none", "--udp-ns none: not together with --no-udp");
+	bad("passt -4 -t ::1/80", "-t ::1/80: the family of '::1' is off");
+	bad("passt -t auto", "-t auto: 'auto' is for pasta only");
+	bad("passt -T 80", "-T 80: for pasta only");
+	/* Over all options. */
+	rules_are("passt -u none -u none -u 80 -t none", "UDP [*]:80-80  =>  80-80\n");
+	bad("pasta -t 80 -u none -t none", "-t none: 'none' after other ports");
+	bad("pasta -t 80-90 --tcp-ports 85", "--tcp-ports 85: ports 85-85 are forwarded already");
+	rules_are("pasta " NONE " -t 80 -u 80 -T 80",
+		  "TCP [*]:80-80  =>  80-80\nUDP [*]:80-80  =>  80-80\n"
+		  "ns TCP [*]%lo:80-80  =>  80-80\n");
+	assert_int_equal(good("pasta -t bad --help")->action, ACTION_HELP);
+	assert_int_equal(good("pasta --version -t bad")->action, ACTION_VERSION);
+}
+
+/* The reason is said, however long the spec. */
+static void long_spec(void **state)
+{
+	char spec[4096] = "", *argv[] = {(char *)"pasta", (char *)"-t", spec, NULL};
+
+	(void)state;
+	for (int i = 1; i < 500; i++)
+		sprintf(spec + strlen(spec), "%d,", i);
+	assert_int_equal(parse_args(3, argv), -EINVAL);
+	assert_non_null(strstr(error, ": more than 255 ranges"));
+}
+
+/* More rules than one table holds, and not even room for what is forwarded by default. */
+static void many_ports(void **state)
+{
+	static char specs[RULES_MAX + 1][8];
+	char *argv[2 * RULES_MAX + 10] = {(char *)"pasta"};
+	int n = 1;
+
+	(void)state;
+	for (int i = 0; i <= RULES_MAX; i++) {
+		snprintf(specs[i], sizeof(specs[i]), "%d", 1000 + i);
+		argv[n++] = (char *)"-t";
+		argv[n++] = specs[i];
+	}
+	assert_int_equal(parse_args(n, argv), -EINVAL);
+	assert_string_equal(error, "-t 1255: more than 255 rules");
+	n -= 2;
+	assert_int_equal(parse_args(n, argv), -EINVAL);
+	assert_string_equal(error, "No room to forward what listens on UDP too: 'auto': more than "
+				   "255 rules");
+	argv[n++] = (char *)"-u";
+	argv[n++] = (char *)"none";
+	assert_int_equal(parse_args(n, argv), 0);
+	assert_int_equal(cfg.ports[FORWARD_HOST].count, 255);
+}
+
+static void splice(void **state)
+{
+	(void)state;
+	good("pasta");
+	assert_true(cfg.splice_on && !cfg.splice_only && !cfg.host_lo_to_ns_lo && !cfg.freebind);
+	good("pasta --no-splice --freebind");
+	assert_true(!cfg.splice_on && cfg.freebind);
+	assert_true(good("pasta --host-lo-to-ns-lo")->host_lo_to_ns_lo);
+	good("pasta --splice-only");
+	assert_true(cfg.splice_on && cfg.splice_only && cfg.host_lo_to_ns_lo && cfg.dns_off);
+	assert_false(cfg.icmp_on || cfg.ndp_on || cfg.ra_on || cfg.dhcp_on || cfg.dhcpv6_on);
+	bad("pasta --host-lo-to-ns-lo --no-splice",
+	    "--no-splice and --host-lo-to-ns-lo can't both be given");
+	bad("pasta --no-splice --splice-only", "--no-splice and --splice-only can't both be given");
+}
+
 static void deprecated(void **state)
 {
 	(void)state;
@@ -617,7 +741,7 @@ static void one_line(void **state)
 	char *argv[] = {(char *)"pasta", (char *)"-m", (char *)"1\n2\x1b[m", NULL};
 
 	(void)state;
-	assert_int_equal(config_parse(3, argv, &cfg, error, &usage), -EINVAL);
+	assert_int_equal(parse_args(3, argv), -EINVAL);
 	assert_string_equal(error, "-m 1?2?[m: not a number from 0 to 65521");
 }
 
@@ -701,6 +825,10 @@ int main(void)
 	    cmocka_unit_test(mapping),
 	    cmocka_unit_test(implied),
 	    cmocka_unit_test(namespaces),
+	    cmocka_unit_test(ports),
+	    cmocka_unit_test(long_spec),
+	    cmocka_unit_test(many_ports),
+	    cmocka_unit_test(splice),
 	    cmocka_unit_test(deprecated),
 	    cmocka_unit_test(podman),
 	    cmocka_unit_test(one_line),
