@@ -95,6 +95,7 @@ void tcp_free(struct tcp *t)
 	loop_undefer(&t->again);
 	hash_table_free(t->flows);
 	free(t->buffer);
+	free(t->spare_ring);
 	free(t);
 }
 

@@ -118,6 +118,8 @@ struct tcp {
 	struct hash_key key;
 	const struct tcp_source_ops *source[IP_FAMILIES];
 	uint8_t *buffer; /* one frame's payload, for the peeking source */
+	uint8_t *spare_ring; /* for the ring source */
+	uint32_t spare_ring_size;
 	struct list work, dead;
 	struct loop_task again;
 	size_t committed; /* bytes of cfg.buffer_budget promised to flows */

@@ -21,13 +21,43 @@ static int ring_iov(const struct tcp_source *s, uint32_t seq, uint32_t len, stru
 	return 2;
 }
 
-/* Doubles the ring, or makes it. If there is no memory the old one has to do. */
-static void ring_grow(struct tcp_source *s)
+/* One ring that no flow uses is kept: a flow that empties its ring at every turn gets it back, warm and without a call of
+ * the kernel. */
+static bool take_spare(struct tcp_flow *f)
 {
-	struct tcp_source bigger = {.base = s->base, .end = s->end};
+	struct tcp *t = f->tcp;
+
+	f->src.ring = t->spare_ring;
+	f->src.ring_size = t->spare_ring_size;
+	t->spare_ring = NULL;
+	t->spare_ring_size = 0;
+	return f->src.ring != NULL;
+}
+
+static void ring_free(struct tcp_flow *f)
+{
+	struct tcp *t = f->tcp;
+
+	if (t->spare_ring_size < f->src.ring_size) {
+		free(t->spare_ring);
+		t->spare_ring = f->src.ring;
+		t->spare_ring_size = f->src.ring_size;
+	} else {
+		free(f->src.ring);
+	}
+	f->src.ring = NULL;
+	f->src.ring_size = 0;
+}
+
+/* Doubles the ring, or makes it. If there is no memory the old one has to do. */
+static void ring_grow(struct tcp_flow *f)
+{
+	struct tcp_source *s = &f->src, bigger = {.base = s->base, .end = s->end};
 	struct iovec iov[2];
 	int n;
 
+	if (!s->ring && take_spare(f))
+		return;
 	bigger.ring_size = s->ring ? 2 * s->ring_size : RING_MIN;
 	bigger.ring = malloc(bigger.ring_size);
 	if (!bigger.ring)
@@ -64,7 +94,7 @@ static int ring_fill(struct tcp_flow *f, uint32_t want)
 
 		room = s->ring ? s->ring_size - (s->end - s->base) : 0;
 		if (room < want && s->ring_size < RING_MAX) {
-			ring_grow(s);
+			ring_grow(f);
 			room = s->ring ? s->ring_size - (s->end - s->base) : 0;
 		}
 		ask = want < room ? want : room;
@@ -78,13 +108,6 @@ static int ring_fill(struct tcp_flow *f, uint32_t want)
 		want -= got;
 	}
 	return 0;
-}
-
-static void ring_free(struct tcp_flow *f)
-{
-	free(f->src.ring);
-	f->src.ring = NULL;
-	f->src.ring_size = 0;
 }
 
 static int ring_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
