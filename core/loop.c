@@ -16,6 +16,7 @@ struct loop {
 	struct epoll_event batch[BATCH];
 	int batch_next, batch_count; /* events batch_next.. are still to be handed out */
 	bool stopped;
+	bool coarse; /* no epoll_pwait2(2), which came with Linux 5.11 */
 	int status;
 };
 
@@ -72,6 +73,11 @@ void loop_remove(struct loop *l, struct loop_source *src)
 {
 	/* Fails only if it was not watched, and then there is nothing to undo. */
 	(void)control(l, EPOLL_CTL_DEL, src, 0);
+	loop_forget(l, src);
+}
+
+void loop_forget(struct loop *l, struct loop_source *src)
+{
 	for (int i = l->batch_next; i < l->batch_count; i++) {
 		if (l->batch[i].data.ptr == src)
 			l->batch[i].data.ptr = NULL;
@@ -107,10 +113,27 @@ static void run_tasks(struct loop *l, usec_t now)
 	}
 }
 
-int loop_turn(struct loop *l, usec_t now, int timeout_ms)
+/* Waits for events; at most wait microseconds, USEC_NEVER for as long as it takes. */
+static int wait_events(struct loop *l, usec_t wait)
+{
+	struct timespec t = {(time_t)(wait / USEC_SEC), (long)(wait % USEC_SEC) * 1000};
+	int n = -1;
+
+	if (!l->coarse) {
+		n = epoll_pwait2(l->epoll_fd, l->batch, BATCH, wait == USEC_NEVER ? NULL : &t,
+				 NULL);
+		l->coarse = n < 0 && errno == ENOSYS;
+	}
+	if (l->coarse) /* rounded up, so that a timer is due on waking */
+		n = epoll_wait(l->epoll_fd, l->batch, BATCH,
+			       wait == USEC_NEVER ? -1 : (int)((wait + USEC_MSEC - 1) / USEC_MSEC));
+	return n;
+}
+
+static int turn(struct loop *l, usec_t now, usec_t wait)
 {
 	bool real = now == USEC_NEVER;
-	int n = epoll_wait(l->epoll_fd, l->batch, BATCH, list_empty(&l->tasks) ? timeout_ms : 0);
+	int n = wait_events(l, list_empty(&l->tasks) ? wait : 0);
 
 	if (n < 0 && errno != EINTR)
 		return -errno;
@@ -130,24 +153,28 @@ int loop_turn(struct loop *l, usec_t now, int timeout_ms)
 	return 0;
 }
 
-/* Milliseconds to wait, rounded up so that a timer is due on waking. */
-static int wait_ms(struct loop *l)
+int loop_turn(struct loop *l, usec_t now, int timeout_ms)
+{
+	return turn(l, now, timeout_ms < 0 ? USEC_NEVER : (usec_t)timeout_ms * USEC_MSEC);
+}
+
+/* How long the next turn may wait; an hour's bound keeps the numbers small. */
+static usec_t until_due(struct loop *l)
 {
 	usec_t next = timers_next(l->timers), now;
 
 	if (next == USEC_NEVER)
-		return -1;
+		return USEC_NEVER;
 	now = clock_now();
 	if (next <= now)
 		return 0;
-	next = (next - now + USEC_MSEC - 1) / USEC_MSEC;
-	return next > 3600000 ? 3600000 : (int)next;
+	return next - now < 3600 * USEC_SEC ? next - now : 3600 * USEC_SEC;
 }
 
 int loop_run(struct loop *l)
 {
 	while (!l->stopped) {
-		int r = loop_turn(l, USEC_NEVER, wait_ms(l));
+		int r = turn(l, USEC_NEVER, until_due(l));
 
 		if (r < 0)
 			return r;

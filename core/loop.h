@@ -41,6 +41,10 @@ int loop_modify(struct loop *l, struct loop_source *src, uint32_t events) must_c
  * descriptor. */
 void loop_remove(struct loop *l, struct loop_source *src);
 
+/* As loop_remove() without its system call, for a descriptor that is closed right after and of
+ * which there is no duplicate: the kernel stops watching it by itself then (epoll(7)). */
+void loop_forget(struct loop *l, struct loop_source *src);
+
 static inline void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *, usec_t))
 {
 	list_init(&task->node);

@@ -71,6 +71,7 @@ static const struct profile_call engine_pasta[] = {
     /* The loop. */
     CALL(epoll_wait),
     CALL(epoll_pwait),
+    CALL(epoll_pwait2),
     CALL(epoll_ctl),
     /* Sockets towards the host: TCP, UDP, and echo by SOCK_DGRAM with IPPROTO_ICMP. No raw, packet,
        netlink or UNIX ones. */

@@ -9,8 +9,7 @@
 
 #include "tcp/tcp_source.h"
 
-#define ACK_DELAY (1 * USEC_MSEC) /* an ACK waits this long at most for data to travel with */
-#define DIALOGUE  3 /* quick answers in a row until it is worth waiting for the next */
+#define ACK_DELAY 200 /* microseconds that an ACK waits at most for data to travel with */
 
 #define TO(state) (1u << FLOW_##state)
 
@@ -133,6 +132,7 @@ int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now, struct tcp_f
 	f->peer = (struct endpoint){p->ip.dst, p->tcp.dst_port};
 	f->sock = (struct loop_source){.fd = -1, .ready = flow_ready};
 	f->state = FLOW_CONNECTING;
+	f->dialogue = TCP_DIALOGUE; /* most begin with a question */
 	f->heard = now;
 	list_init(&f->work);
 	timer_init(&f->timer, tcp_timer_expire);
@@ -158,7 +158,7 @@ static void flow_end(struct tcp_flow *f)
 
 	tcp_flow_move(f, FLOW_CLOSED);
 	if (f->sock.fd >= 0) {
-		loop_remove(t->loop, &f->sock);
+		loop_forget(t->loop, &f->sock);
 		fd_close(&f->sock.fd);
 	}
 	t->source[tcp_flow_family(f)]->free(f);
@@ -222,7 +222,7 @@ void tcp_flow_queue(struct tcp_flow *f)
  * on: with Nagle's algorithm its next small write waits for us. */
 static void settle_ack(struct tcp_flow *f, usec_t now)
 {
-	bool wait = f->dialogue >= DIALOGUE && !f->ack_now &&
+	bool wait = f->dialogue >= TCP_DIALOGUE && !f->ack_now &&
 		    f->due[FLOW_TIMER_WORK] == USEC_NEVER && f->state == FLOW_ESTABLISHED &&
 		    f->rcv_nxt - f->rcv_acked < f->mss;
 

@@ -117,7 +117,7 @@ struct tcp {
 	struct hash_table *flows;
 	struct hash_key key;
 	const struct tcp_source_ops *source[IP_FAMILIES];
-	uint8_t *buffer; /* one frame's payload, for the peeking source */
+	uint8_t *buffer;     /* one frame's payload, for the peeking source */
 	uint8_t *spare_ring; /* for the ring source */
 	uint32_t spare_ring_size;
 	struct list work, dead;
@@ -234,7 +234,7 @@ void tcp_timer_retransmit(struct tcp_flow *f, usec_t now);
 /* The guest acknowledged up to ack: takes a round-trip sample if that segment was timed. */
 void tcp_rtt_sample(struct tcp_flow *f, uint32_t ack, usec_t now);
 
-#define TCP_SYN_ACK_RTO (1 * USEC_SEC)
-#define TCP_IDLE        (7200 * USEC_SEC) /* until an idle guest is probed, RFC 9293 3.8.4 */
+#define TCP_DIALOGUE 3 /* quick answers in a row until it is worth waiting for the next */
+#define TCP_IDLE     (7200 * USEC_SEC) /* until an idle guest is probed, RFC 9293 3.8.4 */
 
 #endif

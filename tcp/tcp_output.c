@@ -3,13 +3,11 @@
 #include "tcp/tcp_flow.h"
 #include "tcp/tcp_source.h"
 
-#define TURN_SHARE    (512u << 10) /* bytes one flow sends before others have their turn */
-#define CHALLENGES    1000 /* a second: RFC 5961 7 leaves the number open, Linux has this one */
-#define IP_PACKET_MAX 65535
-#define DIALOGUE_QUICK                                                                             \
-	(1 * USEC_MSEC) /* an answer of the peer within this time makes a dialogue                 \
-			 */
-#define TTL 255
+#define TURN_SHARE     (512u << 10) /* bytes one flow sends before others have their turn */
+#define CHALLENGES     1000 /* a second: RFC 5961 7 leaves the number open, Linux has this one */
+#define IP_PACKET_MAX  65535
+#define DIALOGUE_QUICK 200 /* microseconds in which an answer must come to make a dialogue */
+#define TTL            255
 
 /* ---- any frame */
 

@@ -21,8 +21,8 @@ static int ring_iov(const struct tcp_source *s, uint32_t seq, uint32_t len, stru
 	return 2;
 }
 
-/* One ring that no flow uses is kept: a flow that empties its ring at every turn gets it back, warm and without a call of
- * the kernel. */
+/* One ring that no flow uses is kept: a flow that empties its ring at every turn gets it back, warm
+ * and without a call of the kernel. */
 static bool take_spare(struct tcp_flow *f)
 {
 	struct tcp *t = f->tcp;

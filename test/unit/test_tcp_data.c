@@ -371,7 +371,7 @@ static void ack_travels_with_answer(struct script *s)
 	script_reach(s, FLOW_ESTABLISHED);
 	for (int i = 0; i < 5; i++) {
 		give(s, TCP_ACK | TCP_PSH, "ask", 3);
-		if (i < 3)
+		if (i < TCP_DIALOGUE)
 			want(s, TCP_ACK, 0);
 		else
 			want_nothing(s);
@@ -381,10 +381,28 @@ static void ack_travels_with_answer(struct script *s)
 		want_nothing(s);
 	}
 	give(s, TCP_ACK | TCP_PSH, "ask", 3);
+	pass(s, 199);
 	want_nothing(s);
-	pass(s, USEC_MSEC);
+	pass(s, 1);
 	want(s, TCP_ACK, 0);
 	give(s, TCP_ACK | TCP_PSH, "ask", 3);
+	want(s, TCP_ACK, 0);
+}
+
+/* A second segment is not kept waiting, nor one that comes when the peer is known to be slow. */
+static void ack_waits_once_only(struct script *s)
+{
+	script_reach(s, FLOW_ESTABLISHED);
+	script_flow(s)->dialogue = TCP_DIALOGUE;
+	give(s, TCP_ACK | TCP_PSH, "head", 4);
+	want_nothing(s);
+	give(s, TCP_ACK | TCP_PSH, "body", 4);
+	want(s, TCP_ACK, 0);
+	peer_reads(s, "headbody", 8);
+	s->now += USEC_MSEC;
+	peer_sends(s, "answer", 6);
+	want(s, TCP_ACK | TCP_PSH, 6);
+	give(s, TCP_ACK | TCP_PSH, "head", 4);
 	want(s, TCP_ACK, 0);
 }
 
@@ -427,6 +445,7 @@ EACH(probes_end)
 EACH(huge_window_ack)
 EACH(impossible_acks)
 EACH(ack_travels_with_answer)
+EACH(ack_waits_once_only)
 EACH(full_link_loses_nothing)
 
 int main(void)
