@@ -468,6 +468,7 @@ int main(void)
 	    cmocka_unit_test(each_huge_window_ack),
 	    cmocka_unit_test(each_impossible_acks),
 	    cmocka_unit_test(each_ack_travels_with_answer),
+	    cmocka_unit_test(each_ack_waits_once_only),
 	    cmocka_unit_test(each_full_link_loses_nothing),
 	};
 
