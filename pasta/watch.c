@@ -78,15 +78,28 @@ static int watch_path(struct netns_watch *w, const char *path)
 	return 0;
 }
 
-/* A path of the form /proc/PID/ns/net stands for a process. It is one only if the path, looked at
- * with the process held, is the namespace that was joined. */
+/* The PID in a path of the form /proc/PID/ns/net, or that of its first thread; else 0. */
+static int pid_in_path(const char *path)
+{
+	int pid = 0, thread, end = 0;
+
+	if (sscanf(path, "/proc/%d/ns/net%n", &pid, &end) == 1 && end && !path[end])
+		return pid;
+	if (sscanf(path, "/proc/%d/task/%d/ns/net%n", &pid, &thread, &end) == 2 && end &&
+	    !path[end] && pid == thread)
+		return pid;
+	return 0;
+}
+
+/* Such a path stands for a process. It is one only if the path, looked at with the process held, is
+ * the namespace that was joined. */
 static int process_of_path(const struct namespace_target *t)
 {
 	struct stat st, joined;
 	cleanup_fd int fd = -1;
-	int pid, end = 0;
+	int pid = pid_in_path(t->net_path);
 
-	if (sscanf(t->net_path, "/proc/%d/ns/net%n", &pid, &end) != 1 || !end || t->net_path[end])
+	if (pid <= 0)
 		return -1;
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (fd < 0 || stat(t->net_path, &st) < 0 || fstat(t->net, &joined) < 0 ||
@@ -100,8 +113,10 @@ int netns_watch_new(struct namespace_target *target, struct netns_watch **out)
 	struct netns_watch *w = calloc(1, sizeof(*w));
 	int r = 0;
 
-	if (!w)
+	if (!w) {
+		log_err("Can't watch the namespace: %s", strerror(ENOMEM));
 		return -ENOMEM;
+	}
 	w->folder = w->src.fd = -1;
 	w->src.fd = target->pid >= 0 ? take_fd(&target->pid) : process_of_path(target);
 	if (w->src.fd < 0)

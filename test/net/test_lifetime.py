@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From start to end of a command and of pasta: statuses, signals, terminals, what is left behind."""
+import contextlib
 import os
 import select
 import signal
-import time
 
 import pytest
 
@@ -336,6 +336,12 @@ def join_paths_of_pid(bed):
                   lambda: os.kill(pid, signal.SIGKILL), pid)
 
 
+def join_first_thread(bed):
+    pid = user_holder(bed)
+    return Joined(["--netns", f"/proc/{pid}/task/{pid}/ns/net", "--userns", f"/proc/{pid}/ns/user"], False,
+                  lambda: os.kill(pid, signal.SIGKILL), pid)
+
+
 def join_pid_as_root(bed):
     pid = bed.host_bg(["unshare", "-n", "sh", "-c", "echo ready; exec sleep infinity"], ready="ready").pid
     return Joined([str(pid)], True, lambda: os.kill(pid, signal.SIGKILL), pid)
@@ -368,8 +374,8 @@ def join_path_renamed(bed):
     return Joined(["--netns", "/run/netns/joined"], True, lambda: bed.host("umount /run/netns/joined && mv /run/netns/joined /run/netns/x"))
 
 
-JOINS = [join_pid, join_paths_of_pid, join_pid_as_root, join_users_pid_as_root, join_name, join_path_unmounted_then_removed,
-         join_path_removed_elsewhere, join_path_renamed]
+JOINS = [join_pid, join_paths_of_pid, join_first_thread, join_pid_as_root, join_users_pid_as_root, join_name,
+         join_path_unmounted_then_removed, join_path_removed_elsewhere, join_path_renamed]
 each_join = pytest.mark.parametrize("join", JOINS, ids=lambda f: f.__name__[5:])
 
 
@@ -383,6 +389,25 @@ def start_daemon(bed, joined, *more):
     return pid
 
 
+class Held:
+    """A process by its pidfd, which says when it ends."""
+
+    def __init__(self, fd):
+        self.fd = fd
+
+    def gone_within(self, seconds):
+        return bool(select.select([self.fd], [], [], seconds)[0])
+
+
+@contextlib.contextmanager
+def held(pid):
+    fd = os.pidfd_open(pid)
+    try:
+        yield Held(fd)
+    finally:
+        os.close(fd)
+
+
 def in_netns(bed, joined, cmd):
     if joined.holder:
         return bed.host(["nsenter", "-t", str(joined.holder), "-n", *argv_of(cmd)]).out
@@ -394,11 +419,21 @@ def test_daemon_ends_with_the_namespace(bed, join):
     joined = join(bed)
     pid = start_daemon(bed, joined)
     assert "tun" in in_netns(bed, joined, "ip -d link show dev eth0")
-    began = time.monotonic()
-    joined.end()
-    wait_until(lambda: not alive(pid), 2, "end of pasta")
-    # The command that ends it takes its time as well, and the measure includes it.
-    assert time.monotonic() - began < 0.1 + (0.05 if joined.holder is None else 0)
+    with held(pid) as process:
+        joined.end()
+        assert process.gone_within(0.1)
+
+
+def test_daemon_ends_with_a_path_that_reports_nothing(bed):
+    # /proc tells of no changes, so pasta looks once a second.
+    pid = bed.user_bg(["unshare", "-Urn", "sh", "-c", "exec 9</proc/self/ns/net; echo ready; exec sleep infinity"], ready="ready").pid
+    joined = Joined(["--netns", f"/proc/{pid}/fd/9", "--userns", f"/proc/{pid}/ns/user"], False,
+                    lambda: os.kill(pid, signal.SIGKILL), pid)
+    daemon = start_daemon(bed, joined)
+    with held(daemon) as process:
+        assert not process.gone_within(1.2), "two looks"
+        joined.end()
+        assert process.gone_within(2)
 
 
 @each_join
@@ -416,28 +451,20 @@ def test_foreground_ends_with_the_namespace(bed, join):
 def test_no_netns_quit(bed, join):
     joined = join(bed)
     pid = start_daemon(bed, joined, "--no-netns-quit")
-    joined.end()
-    with pytest.raises(TimeoutError):
-        wait_gone(pid, 0.3)
-    os.kill(pid, signal.SIGTERM)
-    wait_gone(pid, 2)
-
-
-def wait_gone(pid, timeout):
-    fd = os.pidfd_open(pid)
-    try:
-        if not select.select([fd], [], [], timeout)[0]:
-            raise TimeoutError
-    finally:
-        os.close(fd)
+    with held(pid) as process:
+        joined.end()
+        assert not process.gone_within(0.3)
+        os.kill(pid, signal.SIGTERM)
+        assert process.gone_within(2)
 
 
 @pytest.mark.parametrize("sig", FORWARDED, ids=lambda s: s.name)
 def test_signal_ends_daemon(bed, sig):
     joined = join_pid(bed)
     pid = start_daemon(bed, joined)
-    os.kill(pid, sig)
-    wait_gone(pid, 2)
+    with held(pid) as process:
+        os.kill(pid, sig)
+        assert process.gone_within(2)
     assert alive(joined.holder)
     wait_until(lambda: "eth0" not in in_netns(bed, joined, "ip -o link"), 2, "the device going with it")
 
