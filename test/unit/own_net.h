@@ -4,6 +4,8 @@
 #ifndef TEST_UNIT_OWN_NET_H
 #define TEST_UNIT_OWN_NET_H
 
+#include <net/if.h> /* before <linux/if.h>, which then leaves out what both define */
+
 #include <dirent.h>
 #include <net/if.h>
 #include <poll.h>
