@@ -66,6 +66,17 @@ static void report_family(const struct plan *plan, enum ip_family f, enum log_le
 		log_at(level, "    DNS: %s", ip_format(&plan->resolver.dns[f][i], buf));
 }
 
+static void report_rules(const struct rule_table *table, const char *heading, enum log_level level)
+{
+	char buf[RULE_TEXT_MAX];
+
+	if (!table->count)
+		return;
+	log_at(level, "%s:", heading);
+	for (unsigned i = 0; i < table->count; i++)
+		log_at(level, "    %s", rule_format(&table->rules[i], buf));
+}
+
 void report_plan(const struct config *cfg, const struct plan *plan, enum log_level level)
 {
 	char mac[MAC_TEXT_MAX];
@@ -76,4 +87,6 @@ void report_plan(const struct config *cfg, const struct plan *plan, enum log_lev
 	report_family(plan, IP_V6, level);
 	for (unsigned i = 0; i < plan->resolver.search_count; i++)
 		log_at(level, "Search: %s", plan->resolver.search[i]);
+	report_rules(&cfg->ports[FORWARD_HOST], "Ports forwarded from the host", level);
+	report_rules(&cfg->ports[FORWARD_NS], "Ports forwarded from the namespace", level);
 }
