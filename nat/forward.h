@@ -24,6 +24,7 @@ struct forward_port {
 	const struct rule *rule;
 	uint16_t port;
 	enum forward_side side; /* where it listens; its flows go to the other side */
+	void *server;           /* whoever serves it */
 };
 
 /* The port on the other side. */

@@ -98,6 +98,11 @@ static const struct profile_call engine_pasta[] = {
     CALL_EQ(fcntl, 1, F_SETFL),
     CALL_EQ(fcntl, 1, F_GETFD),
     CALL_EQ(fcntl, 1, F_SETFD),
+    /* Spliced connections: pipes, as large as they get. */
+    CALL(splice),
+    CALL(pipe2),
+    CALL_EQ(fcntl, 1, F_SETPIPE_SZ),
+    CALL_EQ(fcntl, 1, F_GETPIPE_SZ),
     /* Bytes waiting in and out of a socket. */
     CALL_EQ(ioctl, 1, SIOCINQ),
     CALL_EQ(ioctl, 1, SIOCOUTQ),

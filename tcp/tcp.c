@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tcp/tcp_flow.h"
+#include "tcp/tcp_listen.h"
 #include "tcp/tcp_source.h"
 
 static void do_work(struct tcp *t, usec_t now)
@@ -64,6 +65,8 @@ int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 	r = t->buffer ? hash_key_random(&t->key) : -ENOMEM;
 	if (!r)
 		r = hash_table_new(&t->flows);
+	if (!r && cfg->sides)
+		r = tcp_acceptor_new(t, &t->acceptor);
 	if (r < 0) {
 		tcp_free(t);
 		return r;
@@ -89,6 +92,7 @@ void tcp_free(struct tcp *t)
 {
 	if (!t)
 		return;
+	tcp_acceptor_free(t->acceptor);
 	if (t->flows)
 		hash_table_foreach(t->flows, end_flow, NULL);
 	tcp_reap(t);

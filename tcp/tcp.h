@@ -9,12 +9,17 @@
 #include "tap/tap.h"
 
 struct tcp;
+struct side_sockets;
 
 struct tcp_config {
 	unsigned flows_max;   /* flows at a time; further SYNs are dropped and counted */
 	size_t buffer_budget; /* bytes of overflow and reordering buffers, all flows together */
 	bool
 	    force_no_peek_off; /* as if the kernel had no SO_PEEK_OFF for TCP (before 6.9): tests */
+	/* For connections by forwarding rules (tcp_listen.h), both or none; they outlive the tcp.
+	 */
+	const struct nat_guest *guest;
+	struct side_sockets *sides;
 };
 
 /* loop, tap and nat outlive the tcp. 0 or negative errno. */

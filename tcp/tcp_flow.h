@@ -124,6 +124,7 @@ struct tcp {
 	struct loop_task again;
 	size_t committed; /* bytes of cfg.buffer_budget promised to flows */
 	struct log_limit limit;
+	struct tcp_acceptor *acceptor; /* NULL: no forwarding */
 	usec_t challenge_since;
 	unsigned challenge_count;
 };

@@ -484,8 +484,9 @@ static void flow_end(struct splice_flow *f)
 {
 	bool starved;
 
-	for (int i = 0; i < 2 && f->connected; i++) {
+	for (int i = 0; i < 2; i++)
 		f->end[i].readable = f->end[i].writable = f->end[i].last = true;
+	for (int i = 0; i < 2 && f->connected; i++) {
 		for (int turn = 0; turn < END_TURNS && move(f, i, &starved) > 0; turn++)
 			;
 	}
