@@ -6,7 +6,7 @@
 
 #include "core/loop.h"
 #include "host/ports.h"
-#include "nat/rules.h"
+#include "nat/forward.h"
 #include "pasta/netconf.h"
 #include "tap/tap.h"
 
@@ -39,6 +39,10 @@ int pasta_attach(struct pasta *p, struct loop *loop) must_check;
 
 /* Everything is ready: the command may start. */
 int pasta_release(struct pasta *p) must_check;
+
+/* Sockets of both namespaces (nat/forward.h), those of the agent's kept in stock so that a new flow
+ * doesn't wait for it. Belongs to p. */
+struct side_sockets *pasta_sides(struct pasta *p);
 
 /* Ports that one call of pasta_listen() may ask for; a message can carry 253 descriptors
  * (unix(7)). */
