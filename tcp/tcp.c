@@ -99,7 +99,8 @@ void tcp_free(struct tcp *t)
 	loop_undefer(&t->again);
 	hash_table_free(t->flows);
 	free(t->buffer);
-	free(t->spare_ring);
+	while (t->spare_count)
+		free(t->spare[--t->spare_count].ring);
 	free(t);
 }
 

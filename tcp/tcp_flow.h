@@ -108,6 +108,7 @@ struct tcp_flow {
 };
 
 struct tcp_source_ops;
+#define TCP_SPARE_RINGS 8
 
 struct tcp {
 	struct loop *loop;
@@ -117,9 +118,14 @@ struct tcp {
 	struct hash_table *flows;
 	struct hash_key key;
 	const struct tcp_source_ops *source[IP_FAMILIES];
-	uint8_t *buffer;     /* one frame's payload, for the peeking source */
-	uint8_t *spare_ring; /* for the ring source */
-	uint32_t spare_ring_size;
+	uint8_t *buffer; /* one frame's payload, for the peeking source */
+	/* For the ring source: bytes in use, and rings that wait for a flow. */
+	size_t ring_bytes;
+	unsigned spare_count;
+	struct {
+		uint8_t *ring;
+		uint32_t size;
+	} spare[TCP_SPARE_RINGS];
 	struct list work, dead;
 	struct loop_task again;
 	size_t committed; /* bytes of cfg.buffer_budget promised to flows */

@@ -7,8 +7,9 @@
 
 #include "tcp/tcp_source.h"
 
-#define RING_MIN (64u << 10)
-#define RING_MAX (1024u << 10)
+#define RING_MIN  (64u << 10)
+#define RING_MAX (256u << 10)
+#define SPARE_MAX (256u << 10)
 
 static int ring_iov(const struct tcp_source *s, uint32_t seq, uint32_t len, struct iovec *iov)
 {
@@ -21,27 +22,32 @@ static int ring_iov(const struct tcp_source *s, uint32_t seq, uint32_t len, stru
 	return 2;
 }
 
-/* One ring that no flow uses is kept: a flow that empties its ring at every turn gets it back, warm
- * and without a call of the kernel. */
+/* A few rings that no flow uses are kept: a flow that empties its ring at every turn gets it back
+ * warm and without a call of the kernel. */
 static bool take_spare(struct tcp_flow *f)
 {
 	struct tcp *t = f->tcp;
 
-	f->src.ring = t->spare_ring;
-	f->src.ring_size = t->spare_ring_size;
-	t->spare_ring = NULL;
-	t->spare_ring_size = 0;
-	return f->src.ring != NULL;
+	if (!t->spare_count)
+		return false;
+	t->spare_count--;
+	f->src.ring = t->spare[t->spare_count].ring;
+	f->src.ring_size = t->spare[t->spare_count].size;
+	t->ring_bytes += f->src.ring_size;
+	return true;
 }
 
 static void ring_free(struct tcp_flow *f)
 {
 	struct tcp *t = f->tcp;
 
-	if (t->spare_ring_size < f->src.ring_size) {
-		free(t->spare_ring);
-		t->spare_ring = f->src.ring;
-		t->spare_ring_size = f->src.ring_size;
+	if (!f->src.ring)
+		return;
+	t->ring_bytes -= f->src.ring_size;
+	if (t->spare_count < TCP_SPARE_RINGS && f->src.ring_size <= SPARE_MAX) {
+		t->spare[t->spare_count].ring = f->src.ring;
+		t->spare[t->spare_count].size = f->src.ring_size;
+		t->spare_count++;
 	} else {
 		free(f->src.ring);
 	}
@@ -49,19 +55,24 @@ static void ring_free(struct tcp_flow *f)
 	f->src.ring_size = 0;
 }
 
-/* Doubles the ring, or makes it. If there is no memory the old one has to do. */
+/* Doubles the ring, or makes it. If there is no memory the old one has to do, and if the budget is
+ * used up as well; the first is outside the budget, so that every flow gets on. */
 static void ring_grow(struct tcp_flow *f)
 {
 	struct tcp_source *s = &f->src, bigger = {.base = s->base, .end = s->end};
+	struct tcp *t = f->tcp;
 	struct iovec iov[2];
 	int n;
 
 	if (!s->ring && take_spare(f))
 		return;
 	bigger.ring_size = s->ring ? 2 * s->ring_size : RING_MIN;
+	if (s->ring && t->ring_bytes + s->ring_size > t->cfg.buffer_budget)
+		return;
 	bigger.ring = malloc(bigger.ring_size);
 	if (!bigger.ring)
 		return;
+	t->ring_bytes += bigger.ring_size - s->ring_size;
 	if (s->ring) {
 		uint32_t seq = s->base;
 
