@@ -28,7 +28,7 @@ deps-bench:
 # Recursion, so that pkg-config is asked after its installation.
 run: deps
 	@$(MAKE) -s all
-	@CMD='$(CMD)' sh test/demo.sh $(B)/pasta
+	@sh test/demo.sh $(B)/pasta
 
 tools: $(B)/test/nettool
 $(B)/test/nettool: $(patsubst %.c,$(B)/obj/%.o,$(wildcard test/tools/*.c))

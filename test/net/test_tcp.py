@@ -99,7 +99,7 @@ def test_timed_out(bed, family):
     bed.peer("nft add table inet t && nft 'add chain inet t in { type filter hook input priority 0; }' &&"
              f"nft add rule inet t in tcp dport {CLOSED} drop")
     bed.host("echo 1 > /proc/sys/net/ipv4/tcp_syn_retries")
-    r = bed.pasta("--config-net", f"echo 3 > /proc/sys/net/ipv4/tcp_syn_retries && "
+    r = bed.pasta("--config-net", f"echo 2 > /proc/sys/net/ipv4/tcp_syn_retries && "
                   f"{NETTOOL} connect {bed.peer_addr(family)} {CLOSED}")
     assert r.rc == 0, r
     assert r.out.split()[0] == "ETIMEDOUT", r
