@@ -2,6 +2,7 @@
 # Included by the Makefile: what is installed, shown, tested and measured.
 #   make test                          everything              make test ONLY='units net'   some steps (test/run.py --help)
 #   make test ONLY=net TESTS='-k dns'  arguments for pytest    PASTA=/usr/bin/pasta make test ONLY=net   another pasta
+#   make bench ROWS='tcp|rr' ONLY=ours,untranslated ROUNDS=5 SECS=2
 
 BUILD_DEPS := gcc pkg-config libnl-3-dev libnl-route-3-dev libseccomp-dev libcap-ng-dev
 RUN_DEPS   := iproute2
@@ -47,20 +48,21 @@ $(B)/test/replay_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/obj/test/fuzz/replay.o $(LI
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
-# make fuzz-NAME TIME=60: looks for new inputs and adds them to the corpus.
+# make fuzz-NAME TIME=60: looks for new inputs; one that breaks something is put into the corpus, to stay fixed.
 fuzz-%:
 	@$(MAKE) -s B=build/fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined build/fuzz/obj/test/fuzz/fuzz_$*.o \
 		build/fuzz/librooms.a
 	clang -fsanitize=fuzzer,address,undefined -o build/fuzz/fuzz_$* build/fuzz/obj/test/fuzz/fuzz_$*.o build/fuzz/librooms.a \
 		$(PKG_LIBS)
-	@mkdir -p test/fuzz/corpus/$*
-	build/fuzz/fuzz_$* -max_total_time=$(or $(TIME),60) test/fuzz/corpus/$*
+	@mkdir -p test/fuzz/corpus/$* build/fuzz/corpus/$*
+	build/fuzz/fuzz_$* -max_total_time=$(or $(TIME),60) -artifact_prefix=test/fuzz/corpus/$*/ build/fuzz/corpus/$* \
+		test/fuzz/corpus/$*
 
 test: deps-test
 	@MAKE='$(MAKE)' $(PYTHON) test/run.py $(ONLY) $(if $(TESTS),-- $(TESTS))
 
 bench: deps-bench
 	@$(MAKE) -s all tools
-	@$(PYTHON) test/bench/bench.py $(BENCH)
+	@$(PYTHON) test/bench/bench.py -k '$(ROWS)' --only '$(ONLY)'
 
 .PHONY: deps deps-test deps-bench run tools kernel replay test bench

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """make bench: figures next to Debian's pasta, slirp4netns and no translation, all in one run.
 
-bench.py [-k REGEX] [--only NAMES]      BENCH='-k tcp' make bench
+bench.py [-k REGEX] [--only NAMES]      make bench ROWS=REGEX ONLY=NAMES
 
 Host and peer are namespaces joined by veth (test/net/netbed.py). In each of ROUNDS rounds every row is measured once for each
 candidate in turn, so that whatever else the machine does meets all alike. The table has medians. Environment: ROUNDS (5), SECS
@@ -104,8 +104,14 @@ class NoGuest:
 class Candidate:
     """Something to measure: how its guest is made for an MTU, with the port options for traffic or its defaults."""
 
-    def __init__(self, name, path=None, ports=""):
-        self.name, self.path, self.ports = name, path, ports
+    def __init__(self, name, path=None):
+        self.name, self.path, self.ports = name, path, ""
+
+    def find_ports(self, bed):
+        """The options that turn port forwarding off, if this pasta has it."""
+        if self.start_argv() and self.path:
+            self.ports = NO_PORTS if run(bed.host_ns.argv([self.path, "--config-net", "-q", *NO_PORTS.split(), "--", "true"], True),
+                                         check=False).rc == 0 else ""
 
     def guest(self, bed, mtu=65520, defaults=False):
         if self.name == "untranslated":
@@ -126,7 +132,7 @@ def candidates(only):
     reference = os.environ.get("REFERENCE", "/usr/bin/pasta")
     slirp = os.environ.get("SLIRP", "/usr/bin/slirp4netns")
     if os.path.exists(reference):
-        found.append(Candidate("reference", reference, NO_PORTS))
+        found.append(Candidate("reference", reference))
     if os.path.exists(slirp):
         found.append(Candidate("slirp4netns", slirp))
     found.append(Candidate("untranslated"))
@@ -254,6 +260,8 @@ def main():
         bed = Bed(pathlib.Path(tmp))
         try:
             bed.serve(PORT)
+            for c in who:
+                c.find_ports(bed)
             for n in range(ROUNDS):
                 for key, _, _, measure in rows:
                     for c in who:
