@@ -29,6 +29,7 @@
 	X(NO_SOCKET, "no socket for a new flow")                                                   \
 	X(FLOW_LIMIT, "too many flows")                                                            \
 	X(SOCKET, "refused by the socket on the host")                                             \
+	X(FORWARD, "a forwarding rule has no way for it")                                          \
 	X(STRANGER, "from a host that the guest has not contacted")                                \
 	X(LINK_FULL, "link to the guest is full")                                                  \
 	X(LINK_ERROR, "write to the link failed")

@@ -225,12 +225,34 @@ static int control_int(const struct cmsghdr *c)
 	return value;
 }
 
+/* Of the two that an IPv6 socket gives for an IPv4 datagram, the IPv4 one says more. */
+static void parse_source(const struct cmsghdr *c, struct host_received *out)
+{
+	struct in_pktinfo v4;
+	struct in6_pktinfo v6;
+
+	if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO &&
+	    c->cmsg_len >= CMSG_LEN(sizeof(v4))) {
+		memcpy(&v4, CMSG_DATA(c), sizeof(v4));
+		out->to = ip_from_v4(&v4.ipi_addr);
+		out->local = ip_from_v4(&v4.ipi_spec_dst);
+		out->interface = (unsigned)v4.ipi_ifindex;
+	} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO &&
+		   c->cmsg_len >= CMSG_LEN(sizeof(v6)) && !ip_is_v4(&out->to)) {
+		memcpy(&v6, CMSG_DATA(c), sizeof(v6));
+		out->to = ip_from_v6(&v6.ipi6_addr);
+		out->local = ip_is_multicast(&out->to) ? ip_any[IP_V6] : out->to;
+		out->interface = v6.ipi6_ifindex;
+	}
+}
+
 void host_socket_parse_control(struct msghdr *m, struct host_received *out)
 {
-	*out = (struct host_received){.ttl = 64};
+	*out = (struct host_received){.ttl = 64, .to = ip_any[IP_V6], .local = ip_any[IP_V6]};
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		int value = control_int(c);
 
+		parse_source(c, out);
 		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO)
 			out->segment = value > 0 ? (size_t)value : 0;
 		for (int f = 0; f < IP_FAMILIES; f++) {
@@ -242,4 +264,35 @@ void host_socket_parse_control(struct msghdr *m, struct host_received *out)
 				out->tos = (uint8_t)value;
 		}
 	}
+}
+
+socklen_t host_socket_address(const struct host_socket *s, const struct endpoint *e, unsigned scope,
+			      struct sockaddr_storage *out)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
+	socklen_t len = endpoint_to_sockaddr(e, scope, out);
+	in_port_t port = ((struct sockaddr_in *)out)->sin_port;
+
+	if (!s->mapped || !ip_is_v4(&e->addr))
+		return len;
+	*in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = port};
+	memcpy(&in6->sin6_addr, e->addr.b, sizeof(e->addr.b));
+	return sizeof(*in6);
+}
+
+size_t host_socket_put_source(struct cmsghdr *c, const struct ip_addr *from, unsigned interface)
+{
+	struct in_pktinfo v4 = {.ipi_ifindex = (int)interface};
+	struct in6_pktinfo v6 = {.ipi6_ifindex = interface};
+	bool is_v4 = ip_is_v4(from);
+	size_t len = is_v4 ? sizeof(v4) : sizeof(v6);
+
+	memcpy(is_v4 ? (void *)&v4.ipi_spec_dst : &v6.ipi6_addr, ip_bytes(from),
+	       ip_bytes_len(from));
+	memset(c, 0, CMSG_SPACE(len));
+	c->cmsg_level = is_v4 ? IPPROTO_IP : IPPROTO_IPV6;
+	c->cmsg_type = is_v4 ? IP_PKTINFO : IPV6_PKTINFO;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), is_v4 ? (const void *)&v4 : &v6, len);
+	return CMSG_SPACE(len);
 }

@@ -61,7 +61,8 @@ struct host_socket {
 	enum ip_family family;
 	const struct nat_config *cfg;
 	host_error_fn on_error;
-	uint16_t port;          /* the one wanted, or 0 if the kernel chose another */
+	bool mapped;   /* an IPv6 socket used for IPv4: addresses are given to it as mapped ones */
+	uint16_t port; /* the one wanted, or 0 if the kernel chose another */
 	struct ip_addr address; /* bound to: outbound address or any */
 	/* What the socket options stand at, -1 if unknown: setting them costs a system call. */
 	int ttl, multicast_ttl, tos, fragment, broadcast;
@@ -102,16 +103,31 @@ void host_socket_set_marks(struct host_socket *s, const struct host_marks *m);
 struct host_received {
 	uint8_t ttl, tos;
 	size_t segment; /* UDP_GRO: the buffer is several datagrams of this size; 0 if it is one */
+	/* If the socket has PKTINFO on, else unspecified (zero): the address that the datagram was
+	 * sent to, the one that an answer may come from (another if that is a group's), and the
+	 * interface. */
+	struct ip_addr to, local;
+	unsigned interface;
 };
-#define HOST_CONTROL_LEN 96 /* room for the control messages of one datagram */
+#define HOST_CONTROL_LEN 192 /* room for the control messages of one datagram, of both families */
 void host_socket_parse_control(struct msghdr *m, struct host_received *out);
+
+/* Writes the address of e for a message of s. Length of it. */
+socklen_t host_socket_address(const struct host_socket *s, const struct endpoint *e, unsigned scope,
+			      struct sockaddr_storage *out);
+
+/* Writes the control message that makes a datagram leave from this address, through the interface
+ * if that is not 0 (ip(7), IP_PKTINFO). Length of it, at most HOST_SOURCE_LEN. */
+#define HOST_SOURCE_LEN CMSG_SPACE(sizeof(struct in6_pktinfo))
+size_t host_socket_put_source(struct cmsghdr *c, const struct ip_addr *from, unsigned interface);
 
 /* Empties the error queue, or a bounded part of it: the rest keeps EPOLLERR up. *mtu is set if an
  * entry says which MTU a packet of ours was too long for. Number of entries. */
 unsigned host_socket_drain_errors(struct host_socket *s, uint32_t *mtu);
 
-/* To be called for EPOLLERR: the error queue is drained and the socket's own error taken away. */
-void host_socket_clear_errors(struct host_socket *s);
+/* To be called for EPOLLERR: the error queue is drained and the socket's own error taken away. true
+ * if there was any. */
+bool host_socket_clear_errors(struct host_socket *s);
 
 /* Sends m again after it failed with err (negative): an ICMP error about an earlier datagram fails
  * the next send, whatever that one is about (udp(7)). 0 or the negative errno that m itself met;

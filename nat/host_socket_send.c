@@ -38,7 +38,6 @@ static void parse_error(const struct cmsghdr *c, struct host_error *out)
 /* Takes the oldest entry; the packet's bytes go to buf. 0, or -EAGAIN if there is none. */
 static int next_error(const struct host_socket *s, void *buf, size_t room, struct host_error *out)
 {
-	bool v4 = s->family == IP_V4;
 	struct sockaddr_storage to = {0};
 	union {
 		char room[512];
@@ -62,18 +61,19 @@ static int next_error(const struct host_socket *s, void *buf, size_t room, struc
 	if (endpoint_from_sockaddr(&to, &out->to) < 0)
 		out->to = (struct endpoint){.addr = ip_any[s->family]};
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level == (v4 ? IPPROTO_IP : IPPROTO_IPV6) &&
-		    c->cmsg_type == (v4 ? IP_RECVERR : IPV6_RECVERR))
+		/* An IPv6 socket has its own kind for IPv4's errors, too. */
+		if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
+		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
 			parse_error(c, out);
 	}
 	return 0;
 }
 
-static bool is_for_guest(const struct host_error *e, enum ip_family family)
+static bool is_for_guest(const struct host_error *e)
 {
 	if (e->local)
 		return false;
-	if (family == IP_V4)
+	if (ip_is_v4(&e->to.addr))
 		return e->type == ICMP_DEST_UNREACH || e->type == ICMP_TIME_EXCEEDED;
 	return e->type == ICMP6_DST_UNREACH || e->type == ICMP6_PACKET_TOO_BIG ||
 	       e->type == ICMP6_TIME_EXCEEDED;
@@ -87,7 +87,7 @@ unsigned host_socket_drain_errors(struct host_socket *s, uint32_t *mtu)
 
 	while (n < DRAIN_MAX && next_error(s, data, sizeof(data), &e) == 0) {
 		n++;
-		if (is_for_guest(&e, s->family))
+		if (is_for_guest(&e))
 			s->on_error(s, &e, data);
 		else if (e.local && e.err == EMSGSIZE)
 			*mtu = e.mtu;
@@ -95,16 +95,16 @@ unsigned host_socket_drain_errors(struct host_socket *s, uint32_t *mtu)
 	return n;
 }
 
-void host_socket_clear_errors(struct host_socket *s)
+bool host_socket_clear_errors(struct host_socket *s)
 {
 	uint32_t mtu;
-	int err;
+	int err = 0;
 	socklen_t len = sizeof(err);
+	unsigned n = host_socket_drain_errors(s, &mtu);
 
-	host_socket_drain_errors(s, &mtu);
 	/* An error that found no room in the queue stands in the socket alone; reading it takes it
 	 * away. */
-	(void)getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	return getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && (n || err);
 }
 
 static int send_one(const struct host_socket *s, const struct msghdr *m)

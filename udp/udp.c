@@ -30,6 +30,8 @@ int udp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 	if (r == 0)
 		r = hash_table_new(&u->by_host);
 	if (r == 0)
+		r = hash_table_new(&u->ports);
+	if (r == 0)
 		r = udp_sender_new(&u->sender);
 	if (r == 0)
 		r = udp_receiver_new(&u->receiver);
@@ -45,8 +47,11 @@ void udp_free(struct udp *u)
 {
 	if (!u)
 		return;
-	if (u->by_guest)
+	if (u->by_host)
 		udp_table_free(u);
+	if (u->ports)
+		udp_ports_free(u);
+	hash_table_free(u->ports);
 	hash_table_free(u->sockets);
 	hash_table_free(u->by_guest);
 	hash_table_free(u->by_host);
@@ -57,7 +62,7 @@ void udp_free(struct udp *u)
 
 size_t udp_flow_count(const struct udp *u)
 {
-	return hash_table_count(u->by_guest);
+	return hash_table_count(u->by_host);
 }
 
 static bool acceptable(struct udp *u, const struct packet *p)
@@ -78,11 +83,16 @@ static bool acceptable(struct udp *u, const struct packet *p)
 	return false;
 }
 
-static void collect(struct udp *u, struct udp_flow *f, const struct udp_datagram *d)
+void udp_collect(struct udp *u, const struct udp_datagram *d)
 {
-	uint8_t i = (uint8_t)u->batch_count++;
+	struct udp_flow *f = d->flow;
+	uint8_t i;
 
+	if (u->batch_count == UDP_BATCH)
+		udp_flush(u, u->now);
+	i = (uint8_t)u->batch_count++;
 	u->batch[i] = *d;
+	u->batch[i].next = UDP_NONE;
 	if (f->batch_first == UDP_NONE)
 		f->batch_first = i;
 	else
@@ -92,6 +102,7 @@ static void collect(struct udp *u, struct udp_flow *f, const struct udp_datagram
 
 void udp_input(struct udp *u, const struct packet *p, usec_t now)
 {
+	bool is_super = p->gso == GSO_UDP && p->payload_len > p->gso_size;
 	struct udp_flow *f;
 	struct udp_datagram d;
 	struct endpoint to;
@@ -99,8 +110,6 @@ void udp_input(struct udp *u, const struct packet *p, usec_t now)
 	u->now = now;
 	if (!acceptable(u, p))
 		return;
-	if (u->batch_count == UDP_BATCH)
-		udp_flush(u, now);
 	f = udp_flow_get(u, p);
 	if (!f)
 		return;
@@ -108,14 +117,13 @@ void udp_input(struct udp *u, const struct packet *p, usec_t now)
 	d = (struct udp_datagram){.flow = f,
 				  .data = p->payload,
 				  .len = p->payload_len,
-				  .port = p->udp.dst_port,
-				  .segment = p->gso == GSO_UDP ? p->gso_size : 0,
+				  .port = f->inbound ? f->host_port : p->udp.dst_port,
+				  .segment = is_super ? p->gso_size : 0,
 				  .marks = {.ttl = p->ip.ttl,
 					    .tos = p->ip.tos,
 					    .fragment = host_fragment_wanted(&p->ip),
 					    .multicast = f->multicast,
-					    .broadcast = f->broadcast},
-				  .next = UDP_NONE};
+					    .broadcast = f->broadcast}};
 	to = (struct endpoint){.addr = f->host_addr, .port = d.port};
 	if (host_socket_is_own(&f->sock->host, &to)) {
 		/* The guest would hear itself. */
@@ -123,5 +131,5 @@ void udp_input(struct udp *u, const struct packet *p, usec_t now)
 		udp_error_local(u, &d, ECONNREFUSED);
 		return;
 	}
-	collect(u, f, &d);
+	udp_collect(u, &d);
 }

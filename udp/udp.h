@@ -4,7 +4,7 @@
 #define UDP_UDP_H
 
 #include "core/loop.h"
-#include "nat/translate.h"
+#include "nat/forward.h"
 #include "tap/tap.h"
 
 struct udp;
@@ -12,6 +12,8 @@ struct udp;
 struct udp_config {
 	unsigned flows_max;
 	usec_t timeout_one_way, timeout_both_ways; /* 30 s, 180 s as a rule */
+	/* Where spliced flows get their sockets; NULL: there are none. Outlives the udp. */
+	struct side_sockets *sides;
 };
 
 /* loop, tap, nat and guest outlive the udp. 0 or negative errno. */
@@ -25,6 +27,16 @@ void udp_input(struct udp *u, const struct packet *p, usec_t now);
 
 /* The batch of the tap has been handed over: sends what was collected (sendmmsg, UDP_SEGMENT). */
 void udp_flush(struct udp *u, usec_t now);
+
+/* Serves the bound socket of a rule's port (forward_open()): datagrams that come in go where
+ * forward_decide() says, and answers leave from the address and port that they were sent to. The
+ * udp watches the descriptor by a source of its own; p, its rule and the descriptor stay the
+ * caller's, and valid until udp_unlisten() or udp_free(). 0 or negative errno. */
+int udp_listen(struct udp *u, struct forward_port *p) must_check;
+
+/* Stops serving p and ends its flows; harmless if p isn't served. Call it before the descriptor is
+ * closed. */
+void udp_unlisten(struct udp *u, struct forward_port *p);
 
 size_t udp_flow_count(const struct udp *u);
 

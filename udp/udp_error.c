@@ -17,8 +17,9 @@
 static void send_error(struct udp *u, const struct udp_datagram *d, const struct icmp_error *e)
 {
 	const struct udp_flow *f = d->flow;
-	struct udp_header ports = {.src_port = f->sock->guest.port, .dst_port = d->port};
-	struct ip_header ip = {.src = f->sock->guest.addr,
+	struct udp_header ports = {.src_port = f->guest.port,
+				   .dst_port = f->inbound ? f->port : d->port};
+	struct ip_header ip = {.src = f->guest.addr,
 			       .dst = f->guest_addr,
 			       .proto = IPPROTO_UDP,
 			       .ttl = d->marks.ttl,
@@ -29,8 +30,9 @@ static void send_error(struct udp *u, const struct udp_datagram *d, const struct
 	uint8_t quote[8 + HOST_QUOTE_MAX];
 	int r;
 
-	if (f->multicast || f->broadcast)
-		return; /* RFC 1122 3.2.2 */
+	/* RFC 1122 3.2.2; and of a pair, neither end is one that ICMP reaches. */
+	if (f->multicast || f->broadcast || f->pair)
+		return;
 	emit_udp(quote, &ports, d->len);
 	if (len)
 		memcpy(quote + 8, d->data, len);
@@ -53,21 +55,36 @@ static struct ip_addr offender_for_guest(struct udp *u, const struct udp_flow *f
 	return ip_is_unspecified(&from) ? f->guest_addr : from;
 }
 
+/* The flow that an error is about. It does not say which of our addresses the packet came from: of
+ * a client that sends to several, any flow will do. */
+static struct udp_flow *flow_of_error(struct udp_socket *s, const struct endpoint *to)
+{
+	struct udp_arrival a = {.from = *to, .to = ip_any[ip_family(&to->addr)]};
+
+	if (s->kind == UDP_SPLICED)
+		return NULL;
+	if (s->kind == UDP_OUTBOUND)
+		return udp_flow_of_host(s, to);
+	/* Both families share the port's descriptor. */
+	s = s->port->socket[ip_family(&to->addr)];
+	return s ? udp_flow_of_client(s, &a) : NULL;
+}
+
 void udp_error_received(struct host_socket *host, const struct host_error *err, const uint8_t *data)
 {
 	struct udp_socket *s = container_of(host, struct udp_socket, host);
 	struct udp *u = s->udp;
-	struct udp_flow *f = udp_flow_of_host(s, &err->to);
-	struct udp_datagram d = {.flow = f,
-				 .data = data,
-				 .len = err->data_len,
-				 .port = err->to.port,
-				 /* The queue does not say; these went with the latest datagram. */
-				 .marks = {.ttl = (uint8_t)(host->ttl > 0 ? host->ttl : 0),
-					   .tos = (uint8_t)(host->tos > 0 ? host->tos : 0),
-					   .fragment = host->fragment > 0
-							   ? HOST_FRAGMENT_HERE
-							   : HOST_FRAGMENT_ANYWHERE}};
+	struct udp_flow *f = flow_of_error(s, &err->to);
+	const struct host_socket *h = f ? &f->sock->host : host;
+	struct udp_datagram d = {
+	    .flow = f,
+	    .data = data,
+	    .len = err->data_len,
+	    .port = err->to.port,
+	    /* The queue does not say; these went with the latest datagram. */
+	    .marks = {.ttl = (uint8_t)(h->ttl > 0 ? h->ttl : 0),
+		      .tos = (uint8_t)(h->tos > 0 ? h->tos : 0),
+		      .fragment = h->fragment > 0 ? HOST_FRAGMENT_HERE : HOST_FRAGMENT_ANYWHERE}};
 	struct icmp_error e = {.type = err->type, .code = err->code, .info = err->mtu};
 
 	if (!f)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host to guest. What sockets have is read many datagrams a call, and several of them at once where
- * the kernel kept them together (UDP_GRO, Linux 5.0). Equal ones in a row from one sender go to the
- * guest as one super-frame if the link takes those. One set of buffers serves all sockets. */
+/* Host to guest, and between the flows of a pair. What sockets have is read many datagrams a call,
+ * and several of them at once where the kernel kept them together (UDP_GRO, Linux 5.0). Equal ones
+ * in a row from one sender go to the guest as one super-frame if the link takes those. One set of
+ * buffers serves all sockets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,6 +12,8 @@
 /* This much at once makes it worth to prepare the socket for more. */
 #define BULK_MESSAGES 4
 #define BULK_BYTES    16384
+
+#define FAILURES_MAX 16 /* of a port, one after the other */
 
 #define MESSAGES     32
 #define BUFFER_LEN   65536
@@ -158,8 +161,8 @@ static bool can_join(const struct udp *u, const struct frame *like, const struct
 		return false;
 	return f->total == f->segments * f->segment && f->segments + n <= SEGMENTS_MAX &&
 	       f->total + p->len <= SUPER_MAX && f->from.port == like->from.port &&
-	       f->ttl == like->ttl && f->tos == like->tos &&
-	       ip_equal(&f->from.addr, &like->from.addr);
+	       f->ttl == like->ttl && f->tos == like->tos && f->to_port == like->to_port &&
+	       ip_equal(&f->to, &like->to) && ip_equal(&f->from.addr, &like->from.addr);
 }
 
 /* Adds p, which fits one frame, to what is to be sent. */
@@ -252,8 +255,9 @@ static struct ip_addr sender_for_guest(struct udp_socket *s, const struct endpoi
 	return ip_any[s->host.family];
 }
 
-static void handle_message(struct udp_socket *s, struct mmsghdr *m, const uint8_t *data)
+static void handle_outbound(void *owner, struct mmsghdr *m, const uint8_t *data)
 {
+	struct udp_socket *s = owner;
 	struct udp *u = s->udp;
 	struct frame like = {.to = s->guest.addr, .to_port = s->guest.port};
 	struct host_received r;
@@ -271,11 +275,77 @@ static void handle_message(struct udp_socket *s, struct mmsghdr *m, const uint8_
 	deliver(u, &like, data, m->msg_len, r.segment);
 }
 
-/* One bounded read: what is left raises the event again, and other sockets get their turn before.
- */
-static void receive(struct udp_socket *s)
+/* What f received leaves by its pair; data stays where it is until udp_flush(). */
+static void pass_on(struct udp_flow *f, const uint8_t *data, size_t len, size_t segment)
 {
-	struct udp *u = s->udp;
+	struct udp_datagram d = {.flow = f->pair,
+				 .data = data,
+				 .len = len,
+				 .port = f->pair->host_port,
+				 .segment = segment < len ? (uint16_t)segment : 0};
+
+	udp_collect(f->sock->udp, &d);
+}
+
+static void handle_inbound(void *owner, struct mmsghdr *m, const uint8_t *data)
+{
+	struct udp_port *port = owner;
+	struct udp_arrival a;
+	struct host_received r;
+	struct udp_flow *f;
+
+	if (endpoint_from_sockaddr(m->msg_hdr.msg_name, &a.from) < 0)
+		return;
+	host_socket_parse_control(&m->msg_hdr, &r);
+	a.to = r.to;
+	a.local = r.local;
+	a.scope = ip_is_link_local(&a.from.addr) || ip_is_link_local(&a.to) ? r.interface : 0;
+	f = udp_inbound_get(port, &a);
+	if (!f)
+		return;
+	udp_flow_used(f, false);
+	if (f->pair) {
+		pass_on(f, data, m->msg_len, r.segment);
+	} else {
+		struct frame like = {.from = {.addr = f->guest_addr, .port = f->port},
+				     .to = f->guest.addr,
+				     .to_port = f->guest.port,
+				     .ttl = r.ttl,
+				     .tos = r.tos};
+
+		deliver(port->udp, &like, data, m->msg_len, r.segment);
+	}
+}
+
+static void handle_spliced(void *owner, struct mmsghdr *m, const uint8_t *data)
+{
+	struct udp_socket *s = owner;
+	struct udp_flow *f = container_of(s->flows.next, struct udp_flow, in_socket);
+	struct host_received r;
+	struct endpoint from;
+
+	/* Before it was connected anybody could send. */
+	if (endpoint_from_sockaddr(m->msg_hdr.msg_name, &from) < 0 || from.port != f->guest.port ||
+	    !ip_equal(&from.addr, &f->guest.addr)) {
+		count_drop(s->udp->counters, DROP_STRANGER);
+		return;
+	}
+	host_socket_parse_control(&m->msg_hdr, &r);
+	udp_flow_used(f->pair, true);
+	pass_on(f, data, m->msg_len, r.segment);
+}
+
+/* What a bounded read brought: what is left raises the event again, and other sockets get their
+ * turn before. */
+struct reading {
+	int count; /* messages, or negative errno */
+	bool bulk;
+};
+
+typedef void (*message_fn)(void *owner, struct mmsghdr *m, const uint8_t *data);
+
+static struct reading receive(struct udp *u, int fd, message_fn handle, void *owner)
+{
 	struct udp_receiver *rx = u->receiver;
 	size_t bytes = 0;
 	int n;
@@ -284,14 +354,23 @@ static void receive(struct udp_socket *s)
 		rx->msgs[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
 		rx->msgs[i].msg_hdr.msg_controllen = sizeof(rx->control[i]);
 	}
-	n = recvmmsg(s->host.fd, rx->msgs, MESSAGES, MSG_DONTWAIT, NULL);
+	n = recvmmsg(fd, rx->msgs, MESSAGES, MSG_DONTWAIT, NULL);
+	if (n < 0)
+		return (struct reading){.count = -errno};
 	for (int i = 0; i < n; i++) {
 		bytes += rx->msgs[i].msg_len;
-		handle_message(s, &rx->msgs[i], rx->memory + (size_t)i * BUFFER_LEN);
+		handle(owner, &rx->msgs[i], rx->memory + (size_t)i * BUFFER_LEN);
 	}
-	if (n >= BULK_MESSAGES || bytes >= BULK_BYTES)
-		host_socket_expect_bulk(&s->host);
 	flush(u);
+	if (u->batch_count)
+		udp_flush(u, u->now);
+	return (struct reading){.count = n, .bulk = n >= BULK_MESSAGES || bytes >= BULK_BYTES};
+}
+
+static void receive_from(struct udp_socket *s, message_fn handle)
+{
+	if (receive(s->udp, s->host.fd, handle, s).bulk)
+		host_socket_expect_bulk(&s->host);
 }
 
 void udp_socket_ready(struct loop_source *src, uint32_t events, usec_t now)
@@ -302,5 +381,61 @@ void udp_socket_ready(struct loop_source *src, uint32_t events, usec_t now)
 	if (events & EPOLLERR)
 		host_socket_clear_errors(&s->host);
 	if (events & EPOLLIN)
-		receive(s);
+		receive_from(s, handle_outbound);
+}
+
+void udp_spliced_ready(struct loop_source *src, uint32_t events, usec_t now)
+{
+	struct udp_socket *s = container_of(src, struct udp_socket, source);
+
+	s->udp->now = now;
+	if (events & EPOLLERR)
+		host_socket_clear_errors(&s->host);
+	if (events & EPOLLIN)
+		receive_from(s, handle_spliced);
+}
+
+static void ignore_error(struct host_socket *s, const struct host_error *e, const uint8_t *data)
+{
+	(void)s;
+	(void)e;
+	(void)data;
+}
+
+static bool clear_port_errors(struct udp_port *port)
+{
+	struct udp_socket *s = port->socket[IP_V4] ? port->socket[IP_V4] : port->socket[IP_V6];
+	struct host_socket idle = {
+	    .fd = port->source.fd, .family = port->v6 ? IP_V6 : IP_V4, .on_error = ignore_error};
+
+	return host_socket_clear_errors(s ? &s->host : &idle);
+}
+
+/* A port whose socket fails whatever is done would be ready for ever. */
+static void give_up(struct udp_port *port, int err)
+{
+	log_warn("UDP port %u is no longer served: %s", port->forward->port, strerror(-err));
+	loop_remove(port->udp->loop, &port->source);
+}
+
+void udp_port_ready(struct loop_source *src, uint32_t events, usec_t now)
+{
+	struct udp_port *port = container_of(src, struct udp_port, source);
+	bool cleared = false;
+	struct reading r;
+
+	port->udp->now = now;
+	if (events & EPOLLERR)
+		cleared = clear_port_errors(port);
+	r = receive(port->udp, src->fd, handle_inbound, port);
+	for (int f = 0; f < IP_FAMILIES; f++) {
+		if (r.bulk && port->socket[f])
+			host_socket_expect_bulk(&port->socket[f]->host);
+	}
+	/* Nothing there is no failure, unless there was an error that can't be taken away. */
+	if (r.count >= 0 || cleared ||
+	    ((r.count == -EAGAIN || r.count == -EINTR) && !(events & (EPOLLERR | EPOLLHUP))))
+		port->failures = 0;
+	else if (++port->failures == FAILURES_MAX)
+		give_up(port, r.count);
 }

@@ -15,8 +15,9 @@
 #define SEGMENTS_MAX 64               /* of one message: UDP_MAX_SEGMENTS before Linux 6.9 */
 #define MESSAGE_MAX  (65535 - 40 - 8) /* bytes of payload that fit a packet of either family */
 
-union segment_control {
-	char room[CMSG_SPACE(sizeof(uint16_t))];
+/* Where to send from, if that isn't left to the kernel, then the size of segments. */
+union send_control {
+	char room[HOST_SOURCE_LEN + CMSG_SPACE(sizeof(uint16_t))];
 	struct cmsghdr align;
 };
 
@@ -26,8 +27,10 @@ struct udp_sender {
 	unsigned count, iov_count;
 	struct mmsghdr msgs[UDP_BATCH];
 	struct sockaddr_storage to[UDP_BATCH];
-	union segment_control control[UDP_BATCH];
-	const struct udp_datagram *first[UDP_BATCH]; /* of each message */
+	union send_control control[UDP_BATCH];
+	/* Of each message: */
+	const struct udp_datagram *first[UDP_BATCH];
+	size_t segment[UDP_BATCH]; /* 0: one datagram */
 	struct iovec iov[UDP_BATCH];
 };
 
@@ -47,33 +50,35 @@ static bool same_marks(const struct host_marks *a, const struct host_marks *b)
 	       a->multicast == b->multicast && a->broadcast == b->broadcast;
 }
 
-static void set_segment(struct msghdr *m, union segment_control *control, uint16_t segment)
+/* Inbound flows answer from the address that the client knows. */
+static void set_source(struct msghdr *m, union send_control *control, const struct udp_flow *f)
 {
-	struct cmsghdr *c = &control->align;
+	bool scoped = ip_is_link_local(&f->local) || ip_is_link_local(&f->host_addr);
 
-	memset(control, 0, sizeof(*control));
+	if (ip_is_unspecified(&f->local))
+		return;
+	m->msg_control = control;
+	m->msg_controllen =
+	    host_socket_put_source(&control->align, &f->local, scoped ? f->scope : 0);
+}
+
+static void set_segment(struct msghdr *m, union send_control *control, uint16_t segment)
+{
+	struct cmsghdr *c = (void *)(control->room + m->msg_controllen);
+
+	memset(c, 0, CMSG_SPACE(sizeof(segment)));
 	c->cmsg_level = SOL_UDP;
 	c->cmsg_type = UDP_SEGMENT;
 	c->cmsg_len = CMSG_LEN(sizeof(segment));
 	memcpy(CMSG_DATA(c), &segment, sizeof(segment));
 	m->msg_control = control;
-	m->msg_controllen = sizeof(*control);
-}
-
-static size_t segment_of(const struct msghdr *m)
-{
-	uint16_t segment;
-
-	if (!m->msg_controllen)
-		return 0;
-	memcpy(&segment, CMSG_DATA((struct cmsghdr *)m->msg_control), sizeof(segment));
-	return segment;
+	m->msg_controllen += CMSG_SPACE(sizeof(segment));
 }
 
 /* Number of datagrams that the kernel makes of m. */
-static size_t datagrams_in(const struct msghdr *m)
+static size_t datagrams_in(const struct msghdr *m, size_t segment)
 {
-	size_t segment = segment_of(m), len = 0;
+	size_t len = 0;
 
 	for (size_t i = 0; i < m->msg_iovlen; i++)
 		len += m->msg_iov[i].iov_len;
@@ -99,14 +104,17 @@ static void send_failed(struct udp_socket *s, const struct msghdr *m, const stru
 		udp_error_local(u, d, -err);
 }
 
-/* The datagrams of m one by one: the kernel or the device can't send segments of this size. */
-static void send_single(struct udp_socket *s, const struct msghdr *m,
-			const struct udp_datagram *first)
+/* The datagrams of message i one by one: the kernel or the device can't send segments of this
+ * size. */
+static void send_single(struct udp_sender *tx, unsigned i)
 {
-	size_t segment = segment_of(m);
+	struct udp_socket *s = tx->sock;
+	const struct msghdr *m = &tx->msgs[i].msg_hdr;
+	const struct udp_datagram *first = tx->first[i];
+	size_t segment = tx->segment[i];
 
-	for (size_t i = 0; i < m->msg_iovlen; i++) {
-		const struct iovec *iov = &m->msg_iov[i];
+	for (size_t k = 0; k < m->msg_iovlen; k++) {
+		const struct iovec *iov = &m->msg_iov[k];
 
 		for (size_t at = 0; at < iov->iov_len; at += segment) {
 			size_t left = iov->iov_len - at;
@@ -116,8 +124,11 @@ static void send_single(struct udp_socket *s, const struct msghdr *m,
 			struct msghdr one = {.msg_name = m->msg_name,
 					     .msg_namelen = m->msg_namelen,
 					     .msg_iov = &part,
-					     .msg_iovlen = 1};
+					     .msg_iovlen = 1,
+					     .msg_control = m->msg_control};
 
+			one.msg_controllen =
+			    m->msg_controllen - CMSG_SPACE(sizeof(uint16_t)); /* the source */
 			d.data = part.iov_base;
 			d.len = part.iov_len;
 			if (sendmsg(s->host.fd, &one, MSG_DONTWAIT) < 0)
@@ -138,7 +149,7 @@ static void message_failed(struct udp_sender *tx, unsigned i, int err)
 	struct udp_socket *s = tx->sock;
 	const struct msghdr *m = &tx->msgs[i].msg_hdr;
 	const struct udp_datagram *d = tx->first[i];
-	size_t segment = segment_of(m);
+	size_t segment = tx->segment[i];
 	uint32_t mtu = 0;
 
 	if (!segment) {
@@ -148,9 +159,9 @@ static void message_failed(struct udp_sender *tx, unsigned i, int err)
 	err = host_socket_send_again(&s->host, m, err, &mtu);
 	if (is_segment_error(err)) {
 		d->flow->segment_max = (uint16_t)(segment - 1);
-		send_single(s, m, d);
+		send_single(tx, i);
 	} else if (err < 0) {
-		s->udp->counters->dropped[DROP_SOCKET] += datagrams_in(m);
+		s->udp->counters->dropped[DROP_SOCKET] += datagrams_in(m, segment);
 		udp_error_local(s->udp, d, -err);
 	}
 }
@@ -183,13 +194,19 @@ static struct msghdr *begin(struct udp *u, const struct udp_datagram *d)
 	if (!tx->count) {
 		tx->sock = s;
 		tx->marks = d->marks;
-		host_socket_set_marks(&s->host, &d->marks);
+		if (!d->flow->pair) /* else nothing but data goes through */
+			host_socket_set_marks(&s->host, &d->marks);
 	}
 	m = &tx->msgs[tx->count].msg_hdr;
-	*m = (struct msghdr){.msg_name = &tx->to[tx->count], .msg_iov = &tx->iov[tx->iov_count]};
-	m->msg_namelen = endpoint_to_sockaddr(&to, u->nat->family[s->host.family].template_index,
-					      &tx->to[tx->count]);
+	*m = (struct msghdr){.msg_iov = &tx->iov[tx->iov_count]};
+	if (s->kind != UDP_SPLICED) {
+		m->msg_name = &tx->to[tx->count];
+		m->msg_namelen =
+		    host_socket_address(&s->host, &to, d->flow->scope, &tx->to[tx->count]);
+	}
+	set_source(m, &tx->control[tx->count], d->flow);
 	tx->first[tx->count] = d;
+	tx->segment[tx->count] = 0;
 	return m;
 }
 
@@ -230,12 +247,15 @@ static uint8_t add_message(struct udp *u, uint8_t i)
 	if (total > segment) {
 		host_socket_expect_bulk(&first->flow->sock->host);
 		set_segment(m, &tx->control[tx->count], (uint16_t)segment);
+		tx->segment[tx->count] = segment;
 	}
 	if (first->segment <= first->flow->segment_max) {
 		tx->count++;
 	} else { /* a super-frame that is known not to go as it is */
+		unsigned this = tx->count;
+
 		transmit(tx);
-		send_single(first->flow->sock, m, first);
+		send_single(tx, this);
 	}
 	return d->next;
 }

@@ -65,6 +65,7 @@ struct bed_options {
 	size_t mtu;
 	bool udp_gso;
 	unsigned flows_max;
+	struct side_sockets *sides;
 };
 
 static inline struct ip_addr ip(const char *text)
@@ -82,13 +83,15 @@ static inline struct bed *bed_new(const struct names *n, const struct bed_option
 	struct tap_config tap = {.mtu = o->mtu ? o->mtu : 65520, .guest_mac = {{2, 0, 0, 0, 0, 2}}};
 	struct udp_config udp = {.flows_max = o->flows_max ? o->flows_max : 100,
 				 .timeout_one_way = ONE_WAY,
-				 .timeout_both_ways = BOTH_WAYS};
+				 .timeout_both_ways = BOTH_WAYS,
+				 .sides = o->sides};
 
 	assert_non_null(b);
 	b->n = n;
 	b->now = START;
 	b->files = own_net_open_files();
 	b->nat.our_link_local = ip("fe80::1");
+	b->nat.splice_on = o->sides;
 	for (int f = 0; f < IP_FAMILIES; f++) {
 		b->nat.family[f] = (struct nat_family){.on = true,
 						       .guest_assigned = ip(names[f].guest),
