@@ -151,6 +151,17 @@ int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now, struct tcp_f
 	return 0;
 }
 
+void tcp_flow_rename(struct tcp_flow *f)
+{
+	struct tcp *t = f->tcp;
+
+	hash_table_remove(t->flows, &f->node);
+	f->guest.port = 0;
+	if (hash_table_add(t->flows, &f->node, flow_hash(t, &f->guest, &f->peer)) < 0)
+		log_debug(
+		    "TCP: a flow fell out of the table"); /* only an empty table needs memory */
+}
+
 /* Everything but the memory goes at once; that goes in tcp_reap(). */
 static void flow_end(struct tcp_flow *f)
 {

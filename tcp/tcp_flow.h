@@ -143,6 +143,10 @@ int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now,
 struct tcp_flow *tcp_flow_find(struct tcp *t, const struct endpoint *guest,
 			       const struct endpoint *peer);
 
+/* f is done with the guest, and the guest uses the same ports anew: puts f in the table under a
+ * port that no guest has. */
+void tcp_flow_rename(struct tcp_flow *f);
+
 /* The only place where a state changes. A move that the table does not allow costs the flow. */
 void tcp_flow_move(struct tcp_flow *f, enum flow_state to);
 

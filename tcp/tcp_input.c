@@ -8,10 +8,9 @@
 
 #define DUP_ACKS 3 /* RFC 5681 3.2 */
 
-/* The guest's SYN again. */
-static bool is_first_syn(const struct tcp_flow *f, const struct tcp_header *h)
+static bool is_syn(const struct tcp_header *h)
 {
-	return (h->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN && h->seq == f->irs;
+	return (h->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
 }
 
 /* Nothing was answered yet, so the guest can only repeat its SYN, give up, or have given up and
@@ -22,7 +21,7 @@ static void input_connecting(struct tcp_flow *f, const struct packet *p)
 
 	if (h->flags & TCP_RST && h->seq == f->rcv_nxt)
 		tcp_flow_abort(f);
-	else if ((h->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN)
+	else if (is_syn(h))
 		tcp_take_syn(f, p);
 	else
 		count_drop(tap_counters(f->tcp->tap), DROP_TCP_STATE);
@@ -218,11 +217,18 @@ void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 
 	f->heard = now;
 	f->probes = 0;
+	if (f->state == FLOW_TIME_WAIT && is_syn(h)) {
+		struct tcp *t = f->tcp;
+
+		tcp_flow_rename(f);
+		tcp_open(t, p, now);
+		return;
+	}
 	if (f->state == FLOW_CONNECTING) {
 		input_connecting(f, p);
 		return;
 	}
-	if (f->state == FLOW_SYN_RECEIVED && is_first_syn(f, h)) {
+	if (f->state == FLOW_SYN_RECEIVED && is_syn(h) && h->seq == f->irs) {
 		(void)tcp_send_syn_ack(f);
 		return;
 	}

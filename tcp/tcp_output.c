@@ -76,8 +76,7 @@ static uint16_t window_field(struct tcp_flow *f, uint8_t scale)
 	if (seq_lt(edge, f->rcv_edge) ||
 	    (tcp_held(f) && edge - f->rcv_edge < f->mss && edge - f->rcv_edge < f->credit / 2))
 		edge = f->rcv_edge;
-	if (f->fin_received)
-		edge = f->rcv_nxt;
+	edge = seq_max(edge, f->rcv_nxt); /* a FIN takes no room, but may lie just beyond */
 	wnd = (edge - f->rcv_nxt) >> scale;
 	if (wnd > UINT16_MAX)
 		wnd = UINT16_MAX;

@@ -27,7 +27,7 @@ static bool hand_over(struct tcp_flow *f, const struct iovec *iov, int iov_count
 	do {
 		n = sendmsg(f->sock.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
-	if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
+	if (n < 0 && errno != EAGAIN) {
 		tcp_flow_reset(f);
 		return false;
 	}

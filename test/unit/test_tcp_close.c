@@ -139,6 +139,36 @@ static void drains_after_close(struct script *s)
 	want_gone(s);
 }
 
+/* Meanwhile the guest connects anew from the same port. */
+static void same_port_while_draining(struct script *s)
+{
+	static uint8_t data[16 << 20];
+	uint32_t sent = 0;
+	int first;
+
+	fill(data, sizeof(data));
+	script_reach(s, FLOW_FIN_WAIT_2);
+	while (!script_flow(s)->hold) {
+		give(s, TCP_ACK, data + sent, 60000);
+		sent += 60000;
+		want(s, TCP_ACK, 0);
+	}
+	give(s, TCP_FIN | TCP_ACK, NULL, 0);
+	want(s, TCP_ACK, 0);
+	assert_int_equal(script_state(s), FLOW_TIME_WAIT);
+	first = s->peer;
+	script_reach(s, FLOW_ESTABLISHED);
+	assert_int_equal(tcp_flow_count(s->tcp), 2);
+	give(s, TCP_ACK, "new", 3);
+	want(s, TCP_ACK, 0);
+	peer_reads(s, "new", 3);
+	fd_close(&s->peer);
+	s->peer = first;
+	peer_reads(s, data, sent);
+	peer_reads_end(s);
+	assert_int_equal(tcp_flow_count(s->tcp), 1);
+}
+
 static const enum flow_state open_states[] = {FLOW_SYN_RECEIVED, FLOW_ESTABLISHED, FLOW_CLOSE_WAIT,
 					      FLOW_LAST_ACK,     FLOW_FIN_WAIT_1,  FLOW_FIN_WAIT_2,
 					      FLOW_CLOSING};
@@ -313,6 +343,7 @@ EACH(fin_is_sent_again)
 EACH(early_fin)
 EACH(fin_repeated)
 EACH(drains_after_close)
+EACH(same_port_while_draining)
 EACH(guest_resets)
 EACH(wrong_resets)
 EACH(syn_is_challenged)
@@ -335,6 +366,7 @@ int main(void)
 	    cmocka_unit_test(each_early_fin),
 	    cmocka_unit_test(each_fin_repeated),
 	    cmocka_unit_test(each_drains_after_close),
+	    cmocka_unit_test(each_same_port_while_draining),
 	    cmocka_unit_test(each_guest_resets),
 	    cmocka_unit_test(each_wrong_resets),
 	    cmocka_unit_test(each_syn_is_challenged),
