@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <cap-ng.h>
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -8,9 +8,9 @@
 
 #include "seccomp/steps.h"
 
-/* The system calls and not libcap-ng: to know the bounding set that reads /proc/PID/status with the
- * PID it has in its own PID namespace, which in the agent is another process, and behind an empty
- * root none. */
+/* The bounding set goes and is read back by calls of our own: to know it libcap-ng reads
+ * /proc/PID/status with the PID it has in its own PID namespace, which in the agent is another
+ * process, and behind an empty root none. */
 
 /* The kernel's last capability is the one after which prctl(2) finds none: EINVAL
  * (capabilities(7)). */
@@ -45,14 +45,13 @@ static bool all_gone(bool bounding)
 
 int step_capabilities(void)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
 	int r = drop_bounding(); /* first: it needs CAP_SETPCAP */
 
 	if (r < 0 && r != -EPERM)
 		return r;
+	capng_clear(CAPNG_SELECT_CAPS);
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
-	    syscall(SYS_capset, &header, none) < 0)
+	    capng_apply(CAPNG_SELECT_CAPS) < 0)
 		return -errno;
 	return all_gone(r == 0) ? r : -EIO;
 }
