@@ -6,9 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FDS_MAX                                                                                    \
-	4 /* room for more than any row allows, so that surplus ones are seen and closed           \
-	   */
+#define FDS_MAX 4 /* room for more than any row allows, so that surplus ones are seen and closed   \
+		   */
 
 struct message_row {
 	enum agent_direction direction;

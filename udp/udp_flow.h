@@ -63,10 +63,11 @@ struct udp_flow {
 	/* Inbound only. port is then what the guest sees: another than the client's if two clients
 	 * would look the same to the guest. */
 	bool inbound;
-	uint16_t host_port;    /* the client's */
-	unsigned scope;        /* interface of a link-local client */
-	struct ip_addr to;     /* the address that the client sends to, */
-	struct ip_addr local;  /* and the one that answers leave from */
+	uint16_t host_port; /* the client's */
+	unsigned scope;     /* interface of a link-local client */
+	/* The address that the client sends to, and the one that answers leave from; unspecified if
+	 * the guest began. */
+	struct ip_addr to, local;
 	struct udp_flow *pair; /* of a spliced flow */
 	bool multicast, broadcast;
 	uint8_t sent, received;          /* up to 2 */
@@ -155,6 +156,12 @@ int udp_sender_new(struct udp_sender **out) must_check;
 /* udp_listen.c: the flow of a datagram that came in at port, found or made; NULL, and the drop
  * counted, if there is none. */
 struct udp_flow *udp_inbound_get(struct udp_port *port, const struct udp_arrival *a);
+
+/* A flow that the guest begins from a port that a rule forwards to it without changing its number:
+ * to the world that port is the rule's, so its socket is the one to send from. 0 and the flow, or
+ * NULL if no rule is like that. */
+int udp_flow_from_port(struct udp *u, const struct endpoint *guest, const struct endpoint *dst,
+		       const struct ip_addr *host, struct udp_flow **out) must_check;
 void udp_ports_free(struct udp *u);
 
 /* udp_splice.c: makes the service's side of a pair, whose pair is still to be set. */

@@ -153,6 +153,65 @@ static int choose_port(struct udp *u, const struct forward_decision *d, const st
 	return -EADDRINUSE;
 }
 
+/* The outbound address and device, if given, are what all that the guest begins leaves by. */
+static struct udp_port *port_like(struct udp *u, const struct endpoint *guest,
+				  enum ip_family family)
+{
+	const struct nat_family *nf = &u->nat->family[family];
+	uint64_t hash = port_hash(u, FORWARD_HOST, guest->port);
+	struct hash_node *n = NULL;
+
+	if (!ip_is_unspecified(&nf->outbound) || nf->outbound_if[0])
+		return NULL;
+	while ((n = hash_table_find(u->ports, hash, n))) {
+		struct udp_port *port = container_of(n, struct udp_port, node);
+		const struct forward_port *p = port->forward;
+		const struct rule *rule = p->rule;
+		bool wildcard = rule->dual_stack || (ip_is_unspecified(&rule->addr) &&
+						     ip_family(&rule->addr) == family);
+
+		if (p->side == FORWARD_HOST && p->port == guest->port &&
+		    forward_target_port(p) == guest->port && wildcard && !rule->ifname[0] &&
+		    (ip_is_unspecified(&rule->target) || ip_equal(&rule->target, &guest->addr)) &&
+		    (port->v6 || family == IP_V4))
+			return port;
+	}
+	return NULL;
+}
+
+int udp_flow_from_port(struct udp *u, const struct endpoint *guest, const struct endpoint *dst,
+		       const struct ip_addr *host, struct udp_flow **out)
+{
+	struct udp_flow like = {.guest = *guest,
+				.guest_addr = dst->addr,
+				.host_addr = *host,
+				.port = dst->port,
+				.inbound = true,
+				.host_port = dst->port,
+				.scope = u->nat->family[ip_family(host)].template_index,
+				.to = ip_any[IP_V6],
+				.local = ip_any[IP_V6]};
+	struct endpoint to = {.addr = *host, .port = dst->port};
+	struct udp_port *port = NULL;
+	int r;
+
+	/* Who sends to a group may be answered by all; and nobody is to hear himself. */
+	if (hash_table_count(u->ports) && ip_is_unicast(host) && !is_own(u, FORWARD_HOST, &to))
+		port = port_like(u, guest, ip_family(host));
+	*out = NULL;
+	if (!port)
+		return 0;
+	r = udp_flow_make_room(u);
+	if (r == 0)
+		r = listening_socket(port, ip_family(host), &like.sock);
+	if (r < 0)
+		return r;
+	r = udp_flow_new(u, &like, out);
+	if (r < 0)
+		udp_socket_release(like.sock);
+	return r;
+}
+
 static int inbound_new(struct udp_port *port, const struct udp_arrival *a,
 		       const struct forward_decision *d, struct udp_flow **out)
 {

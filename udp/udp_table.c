@@ -360,7 +360,9 @@ struct udp_flow *udp_flow_get(struct udp *u, const struct packet *p)
 	if (!f)
 		f = flow_find(u, &guest, &dst.addr, &host);
 	if (!f) {
-		r = flow_make(u, &guest, &dst.addr, &host, &f);
+		r = udp_flow_from_port(u, &guest, &dst, &host, &f);
+		if (r == 0 && !f)
+			r = flow_make(u, &guest, &dst.addr, &host, &f);
 		if (r < 0) {
 			count_failure(u, &guest, r);
 			return NULL;
@@ -397,7 +399,8 @@ struct udp_flow *udp_flow_of_host(struct udp_socket *s, const struct endpoint *f
 static bool is_from(const struct udp_flow *f, const struct udp_arrival *a)
 {
 	return f->host_port == a->from.port && ip_equal(&f->host_addr, &a->from.addr) &&
-	       (ip_is_unspecified(&a->to) || (ip_equal(&f->to, &a->to) && f->scope == a->scope));
+	       (ip_is_unspecified(&a->to) || ip_is_unspecified(&f->to) ||
+		(ip_equal(&f->to, &a->to) && f->scope == a->scope));
 }
 
 struct udp_flow *udp_flow_of_client(struct udp_socket *s, const struct udp_arrival *a)

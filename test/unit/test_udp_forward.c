@@ -110,7 +110,7 @@ static void receive_text_from(int fd, const char *from, uint16_t port, const cha
 }
 
 /* As guest_gets_text(), from any port, which is returned. */
-static uint16_t guest_gets_from(struct bed *b, const char *from, const char *text)
+static uint16_t guest_gets_from(struct bed *b, const char *from, uint16_t to, const char *text)
 {
 	struct ip_addr src = ip(from), dst = ip(b->n->guest);
 	struct packet p;
@@ -119,7 +119,7 @@ static uint16_t guest_gets_from(struct bed *b, const char *from, const char *tex
 	assert_int_equal(p.kind, PACKET_UDP);
 	assert_memory_equal(p.ip.src.b, src.b, 16);
 	assert_memory_equal(p.ip.dst.b, dst.b, 16);
-	assert_int_equal(p.udp.dst_port, TARGET);
+	assert_int_equal(p.udp.dst_port, to);
 	assert_int_equal(p.payload_len, strlen(text));
 	assert_memory_equal(p.payload, text, p.payload_len);
 	return p.udp.src_port;
@@ -180,7 +180,7 @@ static void alike_each(const struct names *n)
 		send_to(client, second[n->family], PORT, "second");
 		turn(b);
 		guest_gets_text(b, n->other, port_of(client), TARGET, "first");
-		port = guest_gets_from(b, n->other, "second");
+		port = guest_gets_from(b, n->other, TARGET, "second");
 		assert_int_not_equal(port, port_of(client));
 		guest_sends(b, TARGET, n->other, port, "to second");
 		guest_sends(b, TARGET, n->other, port_of(client), "to first");
@@ -196,6 +196,38 @@ static void test_alike(void **state)
 {
 	(void)state;
 	both(alike_each);
+}
+
+/* What the guest begins from a forwarded port leaves from that port, which is where it can be
+ * answered; unless it would talk to the port itself. */
+static void begins_each(const struct names *n)
+{
+	struct forward_bed fb = forward_bed_new(n, &(struct bed_options){0}, NULL, FORWARD_HOST);
+	struct bed *b = serve(&fb);
+	int peer = service(n->other, 0);
+
+	fb.rule.target_first = PORT;
+	for (int i = 0; i < 2; i++) {
+		round_trip(b, peer, PORT, n->other);
+		assert_int_equal(got.from.port, PORT);
+	}
+	assert_int_equal(udp_flow_count(b->udp), 1);
+	guest_sends(b, PORT, n->host, PORT, "myself");
+	assert_int_equal(udp_flow_count(b->udp), 2);
+	turn(b);
+	guest_gets_from(b, n->host, PORT, "myself");
+	fb.rule.target_first = TARGET;
+	guest_sends(b, TARGET, n->other, port_of(peer), "other number");
+	receive_text(peer, "other number");
+	assert_int_equal(got.from.port, TARGET);
+	close(peer);
+	forward_bed_free(&fb);
+}
+
+static void test_begins(void **state)
+{
+	(void)state;
+	both(begins_each);
 }
 
 /* A client on the host's loopback is the guest's name for it; without one it is refused. */
@@ -725,7 +757,8 @@ int main(void)
 	    cmocka_unit_test(test_splice),       cmocka_unit_test(test_splice_out),
 	    cmocka_unit_test(test_splice_batch), cmocka_unit_test(test_splice_refused),
 	    cmocka_unit_test(test_timeout),      cmocka_unit_test(test_limits),
-	    cmocka_unit_test(test_circle),       cmocka_unit_test(test_broken),
+	    cmocka_unit_test(test_begins),       cmocka_unit_test(test_circle),
+	    cmocka_unit_test(test_broken),
 	};
 
 	return cmocka_run_group_tests(tests, enter_both, NULL);
