@@ -86,6 +86,8 @@ static void end_flow(struct hash_node *node, void *arg)
 		tcp_flow_finish(f);
 	else
 		tcp_flow_reset(f);
+	if (f->state == FLOW_RESETTING)
+		tcp_flow_finish(f);
 }
 
 void tcp_free(struct tcp *t)

@@ -16,15 +16,16 @@
 /* Which states may follow which (RFC 9293 3.3.2, figure 5). */
 static const unsigned moves[FLOW_STATES] = {
     [FLOW_CLOSED] = 0,
-    [FLOW_CONNECTING] = TO(SYN_RECEIVED) | TO(CLOSED),
-    [FLOW_SYN_RECEIVED] = TO(ESTABLISHED) | TO(CLOSED),
-    [FLOW_ESTABLISHED] = TO(CLOSE_WAIT) | TO(FIN_WAIT_1) | TO(CLOSED),
-    [FLOW_CLOSE_WAIT] = TO(LAST_ACK) | TO(CLOSED),
-    [FLOW_LAST_ACK] = TO(TIME_WAIT) | TO(CLOSED),
-    [FLOW_FIN_WAIT_1] = TO(FIN_WAIT_2) | TO(CLOSING) | TO(CLOSED),
-    [FLOW_FIN_WAIT_2] = TO(TIME_WAIT) | TO(CLOSED),
-    [FLOW_CLOSING] = TO(TIME_WAIT) | TO(CLOSED),
-    [FLOW_TIME_WAIT] = TO(CLOSED),
+    [FLOW_CONNECTING] = TO(SYN_RECEIVED) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_SYN_RECEIVED] = TO(ESTABLISHED) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_ESTABLISHED] = TO(CLOSE_WAIT) | TO(FIN_WAIT_1) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_CLOSE_WAIT] = TO(LAST_ACK) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_LAST_ACK] = TO(TIME_WAIT) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_FIN_WAIT_1] = TO(FIN_WAIT_2) | TO(CLOSING) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_FIN_WAIT_2] = TO(TIME_WAIT) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_CLOSING] = TO(TIME_WAIT) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_TIME_WAIT] = TO(CLOSED) | TO(RESETTING),
+    [FLOW_RESETTING] = TO(CLOSED),
 };
 
 static const char *const state_names[FLOW_STATES] = {
@@ -38,6 +39,7 @@ static const char *const state_names[FLOW_STATES] = {
     [FLOW_FIN_WAIT_2] = "FIN-WAIT-2",
     [FLOW_CLOSING] = "CLOSING",
     [FLOW_TIME_WAIT] = "TIME-WAIT",
+    [FLOW_RESETTING] = "resetting",
 };
 
 static void log_move(const struct tcp_flow *f, enum flow_state to)
@@ -162,12 +164,11 @@ void tcp_flow_rename(struct tcp_flow *f)
 		    "TCP: a flow fell out of the table"); /* only an empty table needs memory */
 }
 
-/* Everything but the memory goes at once; that goes in tcp_reap(). */
-static void flow_end(struct tcp_flow *f)
+/* Closes the socket and gives back all memory but f itself. */
+static void release(struct tcp_flow *f)
 {
 	struct tcp *t = f->tcp;
 
-	tcp_flow_move(f, FLOW_CLOSED);
 	if (f->sock.fd >= 0) {
 		loop_forget(t->loop, &f->sock);
 		fd_close(&f->sock.fd);
@@ -177,6 +178,24 @@ static void flow_end(struct tcp_flow *f)
 	f->hold = NULL;
 	t->committed -= f->credit;
 	f->credit = 0;
+}
+
+/* close(2) then sends a reset (socket(7), RFC 9293 3.10.5); if this fails the peer sees a FIN,
+ * nothing worse. */
+static void close_will_reset(struct tcp_flow *f)
+{
+	struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+	if (f->sock.fd >= 0)
+		(void)setsockopt(f->sock.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+void tcp_flow_finish(struct tcp_flow *f)
+{
+	struct tcp *t = f->tcp;
+
+	release(f);
+	tcp_flow_move(f, FLOW_CLOSED);
 	timer_drop(loop_timers(t->loop), &f->timer);
 	hash_table_remove(t->flows, &f->node);
 	list_remove(&f->work);
@@ -184,30 +203,28 @@ static void flow_end(struct tcp_flow *f)
 	loop_defer(t->loop, &t->again);
 }
 
-void tcp_flow_finish(struct tcp_flow *f)
-{
-	flow_end(f);
-}
-
 void tcp_flow_abort(struct tcp_flow *f)
 {
-	struct linger now = {.l_onoff = 1, .l_linger = 0};
-
 	if (f->state == FLOW_CLOSED)
 		return;
-	/* close(2) then sends a reset (socket(7), RFC 9293 3.10.5); if it fails the peer sees a
-	 * FIN, nothing worse. */
-	if (f->sock.fd >= 0)
-		(void)setsockopt(f->sock.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	flow_end(f);
+	close_will_reset(f);
+	tcp_flow_finish(f);
 }
 
 void tcp_flow_reset(struct tcp_flow *f)
 {
-	if (f->state == FLOW_CLOSED)
+	if (tcp_flow_over(f))
 		return;
-	tcp_send_reset(f);
-	tcp_flow_abort(f);
+	if (tcp_send_reset(f)) {
+		tcp_flow_abort(f);
+		return;
+	}
+	close_will_reset(f);
+	release(f);
+	tcp_flow_move(f, FLOW_RESETTING);
+	for (int i = 0; i < FLOW_TIMERS; i++)
+		f->due[i] = USEC_NEVER;
+	tcp_flow_queue(f);
 }
 
 void tcp_reap(struct tcp *t)
@@ -242,7 +259,7 @@ static void settle_ack(struct tcp_flow *f, usec_t now)
 	if (wait)
 		tcp_timer_set(f, FLOW_TIMER_WORK, now + ACK_DELAY);
 	else if (!tcp_send_ack(f))
-		tcp_timer_set(f, FLOW_TIMER_WORK, now + USEC_MSEC);
+		tcp_timer_link_full(f, now);
 }
 
 void tcp_flow_work(struct tcp_flow *f, usec_t now)
@@ -252,11 +269,18 @@ void tcp_flow_work(struct tcp_flow *f, usec_t now)
 
 	if (f->state == FLOW_CLOSED || f->state == FLOW_CONNECTING)
 		return;
+	if (f->state == FLOW_RESETTING) {
+		if (tcp_send_reset(f))
+			tcp_flow_finish(f);
+		else
+			tcp_timer_link_full(f, now);
+		return;
+	}
 	if (seq_lt(f->src.base, acked))
 		source->release(f, acked);
 	tcp_drain(f);
 	tcp_output(f, now);
-	if (f->state == FLOW_CLOSED)
+	if (tcp_flow_over(f))
 		return;
 	settle_ack(f, now);
 	if (f->state == FLOW_TIME_WAIT && !f->ack_wanted && f->shut) {

@@ -27,6 +27,7 @@ enum flow_state {
 	FLOW_CLOSING,    /* both FINs crossed, ours is not acknowledged */
 	FLOW_TIME_WAIT,  /* the guest's side is done; kept only until our last ACK is out and the
 			    peer has all data */
+	FLOW_RESETTING,  /* broken off; the link was full, so the guest does not know yet */
 	FLOW_STATES
 };
 
@@ -91,6 +92,7 @@ struct tcp_flow {
 	uint16_t mss;
 	uint8_t snd_scale, rcv_scale;
 	uint8_t dupacks, retries, probes;
+	uint8_t link_tries; /* in a row that found the link full */
 	struct tcp_source src;
 
 	/* Round-trip time, RFC 6298, in microseconds. */
@@ -173,7 +175,13 @@ static inline enum ip_family tcp_flow_family(const struct tcp_flow *f)
 	return ip_family(&f->peer.addr);
 }
 
-/* Our FIN is out and acknowledged, or data may still be sent to the guest, or taken from it. */
+/* Nothing is left of the connection, though the struct may live on for a while. */
+static inline bool tcp_flow_over(const struct tcp_flow *f)
+{
+	return f->state == FLOW_CLOSED || f->state == FLOW_RESETTING;
+}
+
+/* Data and FIN may still be sent to the guest. */
 static inline bool tcp_can_send(const struct tcp_flow *f)
 {
 	return f->state == FLOW_ESTABLISHED || f->state == FLOW_CLOSE_WAIT;
@@ -211,7 +219,7 @@ bool tcp_send_ack(struct tcp_flow *f);
 /* Old sequence number, no data: makes the guest answer with its window (RFC 9293 3.8.6.1, 3.8.4).
  */
 bool tcp_send_probe(struct tcp_flow *f);
-void tcp_send_reset(struct tcp_flow *f);
+bool tcp_send_reset(struct tcp_flow *f);
 /* An ACK that an attacker could provoke: limited in number (RFC 5961 7). */
 void tcp_challenge(struct tcp_flow *f, usec_t now);
 /* Answers a segment that belongs to no flow (RFC 9293 3.10.7.1). */
@@ -240,6 +248,8 @@ void tcp_grow_credit(struct tcp_flow *f);
 void tcp_timer_expire(struct timer *timer, usec_t now);
 /* Sets or (USEC_NEVER) clears one deadline. */
 void tcp_timer_set(struct tcp_flow *f, enum flow_timer kind, usec_t when);
+/* The link was full: tries again, the later the longer it lasts. */
+void tcp_timer_link_full(struct tcp_flow *f, usec_t now);
 /* (Re)starts the retransmission timer. */
 void tcp_timer_retransmit(struct tcp_flow *f, usec_t now);
 /* The guest acknowledged up to ack: takes a round-trip sample if that segment was timed. */

@@ -157,7 +157,7 @@ static bool input_ack(struct tcp_flow *f, const struct packet *p, usec_t now)
 	if (!tcp_in_flight(f))
 		f->retries = 0; /* whoever answers our window probes is alive */
 	input_window(f, h, wnd);
-	return f->state != FLOW_CLOSED;
+	return !tcp_flow_over(f);
 }
 
 /* Data that lies in the window: what is in order goes on, what is early is kept. */
@@ -189,7 +189,7 @@ static void input_data(struct tcp_flow *f, const struct packet *p)
 	}
 	tcp_to_host(f, data, end - seq);
 	/* A fast guest must not run out of credit while its batch is worked on. */
-	if (f->state != FLOW_CLOSED && f->rcv_nxt - f->rcv_acked >= f->credit / 2) {
+	if (!tcp_flow_over(f) && f->rcv_nxt - f->rcv_acked >= f->credit / 2) {
 		tcp_grow_credit(f);
 		(void)tcp_send_ack(f);
 	}
@@ -228,6 +228,10 @@ void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 		input_connecting(f, p);
 		return;
 	}
+	if (f->state == FLOW_RESETTING) {
+		tcp_flow_queue(f);
+		return;
+	}
 	if (f->state == FLOW_SYN_RECEIVED && is_syn(h) && h->seq == f->irs) {
 		(void)tcp_send_syn_ack(f);
 		return;
@@ -258,7 +262,7 @@ void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 		f->heard_data = now;
 		input_data(f, p);
 	}
-	if (f->fin_known && !f->fin_received && f->rcv_nxt == f->fin_seq && f->state != FLOW_CLOSED)
+	if (f->fin_known && !f->fin_received && f->rcv_nxt == f->fin_seq && !tcp_flow_over(f))
 		input_fin(f);
 	tcp_flow_queue(f);
 }

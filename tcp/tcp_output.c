@@ -119,6 +119,7 @@ bool tcp_send_segment(struct tcp_flow *f, const struct tcp_segment *s)
 		add_sack(f, &h.opt);
 	if (!send_frame(f->tcp, &ip, &h, s, f->mss))
 		return false;
+	f->link_tries = 0;
 	f->rcv_acked = f->rcv_nxt;
 	if (f->ack_wanted) {
 		f->ack_wanted = f->ack_now = false;
@@ -167,8 +168,8 @@ void tcp_challenge(struct tcp_flow *f, usec_t now)
 		(void)tcp_send_ack(f);
 }
 
-/* As the answer to a SYN (RFC 9293 3.10.7.1) while nothing else was sent. */
-void tcp_send_reset(struct tcp_flow *f)
+/* Before the handshake was answered a reset answers the SYN: RFC 9293 3.10.7.1. */
+bool tcp_send_reset(struct tcp_flow *f)
 {
 	struct tcp_segment nothing = {0};
 	struct ip_header ip;
@@ -176,8 +177,8 @@ void tcp_send_reset(struct tcp_flow *f)
 
 	flow_headers(f, &ip, &h);
 	h.flags |= TCP_RST;
-	h.seq = f->state == FLOW_CONNECTING ? 0 : f->snd_nxt;
-	(void)send_frame(f->tcp, &ip, &h, &nothing, f->mss);
+	h.seq = f->snd_nxt == f->iss ? 0 : f->snd_nxt;
+	return send_frame(f->tcp, &ip, &h, &nothing, f->mss);
 }
 
 /* ---- data */
@@ -249,7 +250,7 @@ static uint32_t send_next(struct tcp_flow *f, uint32_t most, usec_t now)
 	if (len < most || !f->readable)
 		s.flags |= TCP_PSH;
 	if (!tcp_send_segment(f, &s)) {
-		tcp_timer_set(f, FLOW_TIMER_WORK, now + USEC_MSEC);
+		tcp_timer_link_full(f, now);
 		return 0;
 	}
 	sent(f, len, fin, now);

@@ -11,6 +11,7 @@
 #define RETRIES         11 /* the 12th time-out, seven minutes after the first, ends the flow */
 #define SYN_ACK_RETRIES 5  /* a minute */
 #define PROBE_EVERY     (75 * USEC_SEC)
+#define LINK_TRIES      7 /* 128 ms: a guest that is stopped must cost next to nothing */
 #define PROBES          9
 
 void tcp_timer_set(struct tcp_flow *f, enum flow_timer kind, usec_t when)
@@ -24,6 +25,15 @@ void tcp_timer_set(struct tcp_flow *f, enum flow_timer kind, usec_t when)
 		log_debug("TCP: no memory for a timer");
 		tcp_flow_reset(f);
 	}
+}
+
+void tcp_timer_link_full(struct tcp_flow *f, usec_t now)
+{
+	usec_t wait = USEC_MSEC << f->link_tries;
+
+	if (f->link_tries < LINK_TRIES)
+		f->link_tries++;
+	tcp_timer_set(f, FLOW_TIMER_WORK, now + wait);
 }
 
 /* RFC 6298 2.2 and 2.3. */
@@ -89,7 +99,7 @@ static void retransmit_due(struct tcp_flow *f, usec_t now)
 	} else {
 		(void)tcp_send_probe(f);
 	}
-	if (f->state != FLOW_CLOSED)
+	if (!tcp_flow_over(f))
 		tcp_timer_retransmit(f, now);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How connections end, and how they stay: FINs in every order, resets in every state, silence. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -252,6 +253,30 @@ static void peer_resets(struct script *s)
 	}
 }
 
+/* The link is full just then: the guest hears of it as soon as there is room, and the flow stays so
+ * long. */
+static void reset_waits_for_the_link(struct script *s)
+{
+	struct linger now = {1, 0};
+
+	script_reach(s, FLOW_ESTABLISHED);
+	mem_link_set_room(s->link, 0);
+	assert_int_equal(setsockopt(s->peer, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+	fd_close(&s->peer);
+	for (int i = 0; i < 500 && script_state(s) != FLOW_RESETTING; i++)
+		pass(s, 1);
+	assert_int_equal(script_state(s), FLOW_RESETTING);
+	give(s, TCP_ACK, "x", 1);
+	for (int i = 0; i < 10; i++)
+		pass(s, USEC_SEC);
+	mem_link_set_room(s->link, UINT_MAX);
+	pass(s, 127 * USEC_MSEC);
+	want_nothing(s);
+	pass(s, USEC_MSEC);
+	want_reset(s);
+	want_gone(s);
+}
+
 static void segment_without_ack(struct script *s)
 {
 	script_reach(s, FLOW_ESTABLISHED);
@@ -348,6 +373,7 @@ EACH(guest_resets)
 EACH(wrong_resets)
 EACH(syn_is_challenged)
 EACH(peer_resets)
+EACH(reset_waits_for_the_link)
 EACH(segment_without_ack)
 EACH(guest_keeps_alive)
 EACH(idle_connection_stays)
@@ -371,6 +397,7 @@ int main(void)
 	    cmocka_unit_test(each_wrong_resets),
 	    cmocka_unit_test(each_syn_is_challenged),
 	    cmocka_unit_test(each_peer_resets),
+	    cmocka_unit_test(each_reset_waits_for_the_link),
 	    cmocka_unit_test(each_segment_without_ack),
 	    cmocka_unit_test(each_guest_keeps_alive),
 	    cmocka_unit_test(each_idle_connection_stays),

@@ -415,7 +415,7 @@ static void full_link_loses_nothing(struct script *s)
 	peer_reads(s, "ask", 3);
 	pass(s, 3 * USEC_MSEC);
 	mem_link_set_room(s->link, UINT_MAX);
-	pass(s, 2 * USEC_MSEC);
+	pass(s, 8 * USEC_MSEC);
 	want(s, TCP_ACK | TCP_PSH, 5);
 	assert_memory_equal(s->got.payload, "hello", 5);
 	give(s, TCP_ACK, NULL, 0);
