@@ -15,11 +15,7 @@ static _Noreturn void parent(struct files *f, pid_t child, int fd)
 	while (n < 0 && errno == EINTR);
 	if (n != 1)
 		_exit(1); /* the child said why */
-	if (files_write_pid(f, child) < 0) {
-		log_err("Can't write the PID file");
-		_exit(1);
-	}
-	_exit(0);
+	_exit(files_write_pid(f, child) < 0);
 }
 
 int daemon_fork(struct files *f, int *ready_fd)
@@ -59,6 +55,8 @@ int daemon_ready(struct files *f, int ready_fd)
 	}
 	if (!r && write(ready_fd, "", 1) != 1)
 		r = -errno;
+	if (r < 0)
+		log_err("Can't go to the background: %s", strerror(-r));
 	fd_close(&ready_fd);
 	return r;
 }

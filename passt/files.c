@@ -100,13 +100,17 @@ int files_open(const struct config *cfg, const char *ident, struct files *out)
 
 int files_write_pid(struct files *f, pid_t pid)
 {
-	int n, r = 0;
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d\n", pid), r = 0;
 
 	if (f->pid < 0)
 		return 0;
-	n = dprintf(f->pid, "%d\n", pid);
-	if (n < 0)
-		r = -errno;
+	/* Not stdio: for a device it would ask whether that is a terminal, which the sandbox does
+	 * not allow. */
+	if (write(f->pid, text, (size_t)n) != n)
+		r = errno ? -errno : -EIO;
 	fd_close(&f->pid);
+	if (r < 0)
+		log_err("Can't write the PID file: %s", strerror(-r));
 	return r;
 }

@@ -22,7 +22,7 @@ void files_read_ephemeral(uint16_t *first, uint16_t *last);
  * are errors, already reported. 0 or negative errno. */
 int files_open(const struct config *cfg, const char *ident, struct files *out) must_check;
 
-/* Writes the PID file, if there is one, and closes it. 0 or negative errno. */
+/* Writes the PID file, if there is one, and closes it. 0, or negative errno after a message. */
 int files_write_pid(struct files *f, pid_t pid) must_check;
 
 #endif

@@ -2,6 +2,7 @@
 /* Start-up, in the order in which things may be done: look at the host, open files, fork the agent,
  * give everything up, and only then let anybody see that we are there. */
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -16,6 +17,8 @@
 #include "pasta/pasta.h"
 #include "seccomp/sandbox.h"
 
+#define DESCRIPTORS_USUAL 1024
+
 /* What exists while the program runs; freed in one place. */
 struct instance {
 	const struct config *cfg;
@@ -27,6 +30,7 @@ struct instance {
 	struct pasta *pasta;
 	struct loop *loop;
 	struct stack *stack;
+	unsigned descriptors;
 	int tap_fd;
 	struct tap_features features;
 	struct netconf_result guest;
@@ -108,6 +112,7 @@ static int make_stack(struct instance *in)
 	    .icmp_on = cfg->icmp_on,
 	    .ndp_on = cfg->ndp_on,
 	    .pcap_fd = in->files.pcap,
+	    .descriptors = in->descriptors,
 	};
 	struct tap_link *link;
 	int r = loop_new(&in->loop);
@@ -134,10 +139,8 @@ static int announce(struct instance *in, bool background, int ready_fd)
 		r = daemon_ready(&in->files, ready_fd);
 	else
 		r = files_write_pid(&in->files, getpid());
-	if (r < 0) {
-		log_err("Can't go on: %s", strerror(-r));
+	if (r < 0)
 		return r;
-	}
 	/* A command has the terminal to itself but for warnings; a log file takes it all. */
 	if (background || (command && in->cfg->log_file))
 		log_set_stderr(false, false);
@@ -147,16 +150,19 @@ static int announce(struct instance *in, bool background, int ready_fd)
 }
 
 /* Every flow is a descriptor. After the fork of the agent, so that the command keeps its caller's
- * limit. */
-static void raise_descriptor_limit(void)
+ * limit. Returns how many there may be. */
+static unsigned raise_descriptor_limit(void)
 {
-	struct rlimit limit;
+	struct rlimit limit, raised;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return DESCRIPTORS_USUAL;
+	raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
+	if (setrlimit(RLIMIT_NOFILE, &raised) < 0)
 		log_debug("Can't raise the limit on descriptors: %s", strerror(errno));
+	else
+		limit = raised;
+	return limit.rlim_cur < INT_MAX ? (unsigned)limit.rlim_cur : INT_MAX;
 }
 
 static int run(struct instance *in)
@@ -165,7 +171,7 @@ static int run(struct instance *in)
 	const char *step = NULL;
 	int ready_fd = -1, r;
 
-	raise_descriptor_limit();
+	in->descriptors = raise_descriptor_limit();
 	r = sandbox_engine_enter(&in->identity, background, &step);
 	if (r < 0) {
 		log_err("Can't enter the sandbox: %s: %s", step, strerror(-r));

@@ -16,8 +16,9 @@
 #define BATCHES_A_TURN 4
 #define DRAIN_BATCHES  1024
 
-#define FLOWS_MAX     131072
-#define BUFFER_BUDGET ((size_t)256 << 20)
+#define FLOWS_MAX      131072
+#define ECHO_FLOWS_MAX 4096
+#define BUFFER_BUDGET  ((size_t)256 << 20)
 
 struct stack {
 	struct loop_source source;
@@ -157,15 +158,25 @@ static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
 		;
 }
 
+static unsigned at_most(unsigned n, unsigned most)
+{
+	return n < most ? n : most;
+}
+
+/* A descriptor that UDP or echo has, it has until a time-out: a guest that sends from port after
+ * port would leave none for connections. So none of the three may take them all. */
 static int make_transports(struct stack *s)
 {
 	const struct stack_config *cfg = &s->cfg;
-	static const struct tcp_config tcp = {.flows_max = FLOWS_MAX,
-					      .buffer_budget = BUFFER_BUDGET};
-	static const struct udp_config udp = {.flows_max = FLOWS_MAX,
-					      .timeout_one_way = 30 * USEC_SEC,
-					      .timeout_both_ways = 180 * USEC_SEC};
-	static const struct icmp_config icmp = {.flows_max = 4096, .timeout = 60 * USEC_SEC};
+	unsigned n = cfg->descriptors;
+	const struct tcp_config tcp = {.flows_max = at_most(n - n / 8, FLOWS_MAX),
+				       .buffer_budget = BUFFER_BUDGET};
+	const struct udp_config udp = {.flows_max = FLOWS_MAX,
+				       .sockets_max = n / 2,
+				       .timeout_one_way = 30 * USEC_SEC,
+				       .timeout_both_ways = 180 * USEC_SEC};
+	const struct icmp_config icmp = {.flows_max = at_most(n / 8, ECHO_FLOWS_MAX),
+					 .timeout = 60 * USEC_SEC};
 	int r = reassembly_new(s->loop, &s->counters, &s->reassembly);
 
 	if (!r && cfg->tcp_on)
@@ -175,6 +186,15 @@ static int make_transports(struct stack *s)
 	if (!r && cfg->icmp_on)
 		r = icmp_new(s->loop, s->tap, &cfg->nat, &s->guest, &icmp, &s->icmp);
 	return r;
+}
+
+/* Like a file that can't be opened, one that can't be written costs the capture alone. */
+static void start_pcap(struct stack *s, int fd)
+{
+	int r = tap_pcap_start(s->tap, fd);
+
+	if (r < 0)
+		log_warn("Can't write the pcap file: %s", strerror(-r));
 }
 
 int stack_new(struct loop *loop, struct tap_link *link, const struct stack_config *cfg,
@@ -193,7 +213,7 @@ int stack_new(struct loop *loop, struct tap_link *link, const struct stack_confi
 	nat_guest_init(&s->guest, &s->cfg.nat);
 	r = tap_new(link, &cfg->tap, &s->counters, &s->tap);
 	if (!r && cfg->pcap_fd >= 0)
-		r = tap_pcap_start(s->tap, cfg->pcap_fd);
+		start_pcap(s, cfg->pcap_fd);
 	if (!r)
 		r = make_transports(s);
 	if (!r) {

@@ -14,7 +14,8 @@ struct stack_config {
 	struct ndp_config ndp;
 	struct tap_config tap;
 	bool tcp_on, udp_on, icmp_on, ndp_on;
-	int pcap_fd; /* taken over, or -1 */
+	int pcap_fd;          /* taken over, or -1 */
+	unsigned descriptors; /* how many this process may have */
 };
 
 /* Takes over link, also on failure. cfg is copied. 0 or negative errno. */

@@ -11,6 +11,7 @@ struct udp;
 
 struct udp_config {
 	unsigned flows_max;
+	unsigned sockets_max; /* a new one past this ends the brief flow used longest ago */
 	usec_t timeout_one_way, timeout_both_ways; /* 30 s, 180 s as a rule */
 	/* Where spliced flows get their sockets; NULL: there are none. Outlives the udp. */
 	struct side_sockets *sides;

@@ -154,12 +154,15 @@ static int socket_open(struct udp *u, const struct endpoint *guest, bool to_loop
 					  .port = guest->port,
 					  .to_loopback = to_loopback,
 					  .on_error = udp_error_received};
-	int r = host_socket_open(u->nat, &req, &s->host);
+	int r = -EMFILE;
 
 	/* A flow may share its socket with others: the first that goes need not free one. */
-	for (int i = 0; (r == -EMFILE || r == -ENFILE) && i < EVICTIONS_MAX && udp_flow_evict(u);
-	     i++)
-		r = host_socket_open(u->nat, &req, &s->host);
+	for (int i = 0; i <= EVICTIONS_MAX; i++) {
+		if (hash_table_count(u->sockets) < u->cfg.sockets_max)
+			r = host_socket_open(u->nat, &req, &s->host);
+		if ((r != -EMFILE && r != -ENFILE) || !udp_flow_evict(u))
+			return r;
+	}
 	return r;
 }
 

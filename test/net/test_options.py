@@ -166,6 +166,13 @@ def test_pid_file(bed):
     wait_until(lambda: not alive(pid), 2, "end of pasta")
 
 
+def test_pid_file_that_is_a_device(bed):
+    for path, status, line in (("/dev/null", 7, ""),
+                               ("/dev/full", 1, "Can't write the PID file: No space left on device\n")):
+        r = bed.pasta(f"--config-net --pid {path}", "exit 7")
+        assert (r.rc, r.err) == (status, line), r
+
+
 def test_log_file(bed):
     path = bed.tmp / "log"
     path.write_text("x" * 100000)

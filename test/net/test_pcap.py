@@ -28,3 +28,10 @@ def test_file_that_cannot_be_made(bed):
     r = bed.pasta("--config-net -p /nowhere/frames.pcap", [NETTOOL, "parallel", bed.peer_addr(4), PORT, 1])
     assert r.rc == 0, r
     assert "/nowhere/frames.pcap" in r.err
+
+
+def test_disk_that_is_full(bed):
+    bed.serve(PORT)
+    r = bed.pasta("--config-net -p /dev/full", [NETTOOL, "parallel", bed.peer_addr(4), PORT, 1])
+    assert r.rc == 0, r
+    assert "Can't write the pcap file: No space left on device" in r.err

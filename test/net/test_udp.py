@@ -2,7 +2,7 @@
 """UDP from the guest, name service included."""
 import pytest
 
-from netbed import FAR, GATEWAY, NETTOOL, PEER, PYTHON, tool_path
+from netbed import FAR, GATEWAY, NETTOOL, PEER, PYTHON, Pasta, tool_path
 
 PORT = 8000
 CLOSED = 9
@@ -72,6 +72,24 @@ def test_many_flows(bed, family):
     assert (r.rc, r.out) == (0, "good=4000 of=4000\n"), r
 
 
+def test_datagrams_leave_descriptors_for_connections(bed):
+    """A socket of UDP stays until its time-out, so there is a limit below that of descriptors."""
+    bed.serve(PORT)
+    few = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *bed.pasta_argv("--config-net")]
+    p = bed.track(Pasta(bed, few, ["sleep", "infinity"], False, 15))
+    p.guest([NETTOOL, "udp-flows", bed.peer_addr(4), PORT, 30])
+    r = p.guest([PYTHON, "-c", SEND_FROM_MANY_PORTS, bed.peer_addr(4)])
+    assert r.out == "sent\n", r
+    r = p.guest([NETTOOL, "parallel", bed.peer_addr(4), PORT, 10])
+    assert r.out == "connected=10 echoed=10\n", r
+
+
+SEND_FROM_MANY_PORTS = """
+import socket, sys
+for i in range(200):
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", (sys.argv[1], 9999))
+print("sent")
+"""
 SEE_FIELDS = """
 import socket
 IP_RECVTTL = 12

@@ -233,6 +233,39 @@ static void test_limit(void **state)
 	both(limit_each);
 }
 
+/* Sockets have a limit of their own: other flows of an endpoint cost none, a new endpoint takes
+ * that of the flow that waits longest. */
+static void socket_limit_each(const struct names *n)
+{
+	struct bed *b = bed_new(n, &(struct bed_options){.sockets_max = 2});
+	int fd = service(n->loopback, 0), other = service(n->other, 0), files;
+
+	round_trip(b, fd, 4000, n->host);
+	round_trip(b, other, 4000, n->other);
+	guest_sends(b, 4001, n->host, port_of(fd), "one way");
+	receive_text(fd, "one way");
+	files = own_net_open_files();
+	for (uint16_t port = 4002; port < 4010; port++) {
+		guest_sends(b, port, n->host, port_of(fd), "one way");
+		receive_text(fd, "one way");
+		assert_int_equal(own_net_open_files(), files);
+	}
+	round_trip(b, fd, 4000, n->host);
+	round_trip(b, fd, 4009, n->host);
+	guest_sends(b, 4010, n->host, port_of(fd), "no room");
+	assert_int_equal(own_net_open_files(), files);
+	assert_int_equal(b->counters.dropped[DROP_NO_SOCKET], 1);
+	close(fd);
+	close(other);
+	bed_free(b);
+}
+
+static void test_socket_limit(void **state)
+{
+	(void)state;
+	both(socket_limit_each);
+}
+
 /* A flow that has to make room in the middle of a batch loses nothing of what it collected. */
 static void limit_in_batch_each(const struct names *n)
 {
@@ -417,6 +450,7 @@ int main(void)
 	    cmocka_unit_test(test_limit_in_batch), cmocka_unit_test(test_multicast),
 	    cmocka_unit_test(test_broadcast),      cmocka_unit_test(test_refuse),
 	    cmocka_unit_test(test_outbound),       cmocka_unit_test(test_full_link),
+	    cmocka_unit_test(test_socket_limit),
 	};
 
 	return cmocka_run_group_tests(tests, enter, NULL);

@@ -64,7 +64,7 @@ struct bed {
 struct bed_options {
 	size_t mtu;
 	bool udp_gso;
-	unsigned flows_max;
+	unsigned flows_max, sockets_max;
 	struct side_sockets *sides;
 };
 
@@ -82,6 +82,7 @@ static inline struct bed *bed_new(const struct names *n, const struct bed_option
 	struct tap_features features = {.csum = true, .tcp_gso = true, .udp_gso = o->udp_gso};
 	struct tap_config tap = {.mtu = o->mtu ? o->mtu : 65520, .guest_mac = {{2, 0, 0, 0, 0, 2}}};
 	struct udp_config udp = {.flows_max = o->flows_max ? o->flows_max : 100,
+				 .sockets_max = o->sockets_max ? o->sockets_max : 100,
 				 .timeout_one_way = ONE_WAY,
 				 .timeout_both_ways = BOTH_WAYS,
 				 .sides = o->sides};
