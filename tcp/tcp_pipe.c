@@ -27,22 +27,42 @@ static void close_pipe(struct pipe *p)
 	fd_close(&p->out);
 }
 
-static int make_pipe(const struct pipe_pool *pool, struct pipe *out)
+static int open_pipe(struct pipe *out)
 {
-	int fd[2], size;
+	int fd[2], r;
 
 	if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	/* Refused past the soft limit; the pipe then stays as it is, which is no fault. */
-	size = fcntl(fd[1], F_SETPIPE_SZ, (int)pool->wanted);
-	if (size < 0)
-		size = fcntl(fd[1], F_GETPIPE_SZ);
-	if (size < (int)pool->page)
-		size = (int)pool->page;
-	*out = (struct pipe){.out = fd[0],
-			     .in = fd[1],
-			     .size = (size_t)size,
-			     .slots = (unsigned)((size_t)size / pool->page)};
+	*out = (struct pipe){.out = fd[0], .in = fd[1]};
+	r = fcntl(out->in, F_GETPIPE_SZ);
+	if (r > 0) {
+		out->size = (size_t)r;
+		return 0;
+	}
+	r = -errno;
+	close_pipe(out);
+	return r;
+}
+
+static bool resize(struct pipe *p, size_t size)
+{
+	int r = fcntl(p->in, F_SETPIPE_SZ, (int)size);
+
+	if (r > 0)
+		p->size = (size_t)r;
+	return r > 0;
+}
+
+/* Growing is refused past the soft limit: the pipe then stays as it is, which is no fault. */
+static int make_pipe(const struct pipe_pool *pool, struct pipe *out)
+{
+	int r = open_pipe(out);
+
+	if (r < 0)
+		return r;
+	if (out->size != pool->wanted)
+		(void)resize(out, pool->wanted);
+	out->slots = (unsigned)(out->size / pool->page);
 	return 0;
 }
 
@@ -51,19 +71,16 @@ static int make_pipe(const struct pipe_pool *pool, struct pipe *out)
 static int find_size(struct pipe_pool *pool)
 {
 	struct pipe p;
-	size_t usual;
-	int r;
+	size_t most = SIZE_MOST;
+	int r = open_pipe(&p);
 
-	pool->wanted = 0; /* too small for the kernel: the default stays */
-	r = make_pipe(pool, &p);
 	if (r < 0)
 		return r;
-	usual = p.size;
-	pool->wanted = SIZE_MOST;
-	while (pool->wanted > usual && fcntl(p.in, F_SETPIPE_SZ, (int)pool->wanted) < 0)
-		pool->wanted /= 2;
-	if (pool->wanted <= usual)
-		pool->wanted = usual < SIZE_DEFAULT ? SIZE_MOST : usual;
+	pool->wanted = p.size < SIZE_DEFAULT ? SIZE_MOST : p.size;
+	while (most > p.size && !resize(&p, most))
+		most /= 2;
+	if (most >= SIZE_DEFAULT && most > pool->wanted)
+		pool->wanted = most;
 	close_pipe(&p);
 	return 0;
 }

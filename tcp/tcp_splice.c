@@ -6,9 +6,9 @@
  *
  * Corking. TCP holds a last partial segment back for up to 200 ms if it was written with
  * SPLICE_F_MORE, so MORE is given only when SIOCINQ says that bytes follow. Bulk through small
- * pipes needs it to make large segments. A write never asks for more bytes than the pipe has: the
- * kernel takes the difference as a hint that more will come. Setting TCP_NODELAY, even again,
- * pushes what is held (tcp(7): "setting this option forces an explicit flush of pending output").
+ * pipes needs it to make large segments. A write asks for exactly what the pipe has, so that the
+ * kernel expects no more of its own accord. Setting TCP_NODELAY, even again, pushes what is held
+ * (tcp(7): "setting this option forces an explicit flush of pending output").
  */
 #include "tcp/tcp_splice.h"
 
