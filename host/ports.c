@@ -108,6 +108,24 @@ static int ask(int fd, int family, uint8_t proto)
 											    : 0;
 }
 
+/* By the attributes behind the struct, in a message of len bytes (linux/netlink.h). */
+static bool is_client(const struct inet_diag_msg *d, size_t len)
+{
+	struct inet_diag_sockopt opt = {0};
+	size_t at = sizeof(*d);
+
+	while (at + NLA_HDRLEN <= len) {
+		const struct nlattr *a = (const void *)((const char *)d + at);
+
+		if (a->nla_len < NLA_HDRLEN || a->nla_len > len - at)
+			break;
+		if (a->nla_type == INET_DIAG_SOCKOPT && a->nla_len >= NLA_HDRLEN + sizeof(opt))
+			memcpy(&opt, (const char *)a + NLA_HDRLEN, sizeof(opt));
+		at += NLA_ALIGN(a->nla_len);
+	}
+	return opt.bind_address_no_port;
+}
+
 /* One message of the answer. 1 at the end, else 0 or negative errno. */
 static int take(const struct nlmsghdr *h, struct port_set *out)
 {
@@ -124,7 +142,7 @@ static int take(const struct nlmsghdr *h, struct port_set *out)
 		return 0;
 	port = (uint16_t)(((const uint8_t *)&d->id.idiag_sport)[0] << 8 |
 			  ((const uint8_t *)&d->id.idiag_sport)[1]);
-	if (port)
+	if (port && !is_client(d, h->nlmsg_len - NLMSG_HDRLEN))
 		port_set_add(out, port);
 	return 0;
 }

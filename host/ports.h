@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which ports of a network namespace have listeners, for `auto`: TCP sockets in LISTEN, UDP sockets
- * that are bound and not connected, whatever local address they have.
+ * that are bound and not connected, whatever local address they have. A socket with
+ * IP_BIND_ADDRESS_NO_PORT (ip(7)) says that no port need be its own, so it's no server: as such our
+ * own sockets of outbound flows are known to us and to other instances (Linux 5.12; before, they
+ * count).
  *
  * What it costs, on a machine of 24 GiB (16384 buckets in each of the kernel's tables of TCP
  * listeners and of UDP sockets; they grow with the memory, up to 65536, and are shared by all

@@ -127,6 +127,15 @@ enum host_fragment host_fragment_wanted(const struct ip_header *ip)
 	return ip->fragment_id ? HOST_FRAGMENT_HERE : HOST_FRAGMENT_NEVER;
 }
 
+/* Says that this is a client, though bound and not connected, to those who look for UDP ports with
+ * servers (host/ports.h): us, and others like us. Nothing else comes of it once a socket is bound
+ * (ip(7)). */
+static void mark_client(int fd, const struct host_socket_request *req)
+{
+	if (req->proto == IPPROTO_UDP)
+		(void)set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+}
+
 int host_socket_open(const struct nat_config *cfg, const struct host_socket_request *req,
 		     struct host_socket *out)
 {
@@ -150,6 +159,7 @@ int host_socket_open(const struct nat_config *cfg, const struct host_socket_requ
 		r = bind_local(cfg, req, &s);
 	if (r < 0)
 		return r;
+	mark_client(fd, req);
 	s.fd = take_fd(&fd);
 	*out = s;
 	return 0;

@@ -64,7 +64,25 @@ static void say_skipped(const struct port_failures *failures, enum forward_side 
 			 other);
 }
 
-/* A rule that wants whatever can be had has got nothing. */
+/* true if both are pieces of one spec, between whose exclusions they lie. */
+static bool same_wish(const struct forward_rule *a, const struct forward_rule *b)
+{
+	return a->side == b->side && a->rule.proto == b->rule.proto && b->rule.weak &&
+	       !b->rule.scan && a->rule.dual_stack == b->rule.dual_stack &&
+	       (a->rule.dual_stack || ip_equal(&a->rule.addr, &b->rule.addr)) &&
+	       !strcmp(a->rule.ifname, b->rule.ifname);
+}
+
+static bool got_something(const struct forward *f, const struct forward_rule *rule)
+{
+	for (unsigned i = 0; i < f->rule_count; i++) {
+		if (f->rules[i].count && same_wish(rule, &f->rules[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Who wants whatever can be had has got nothing. */
 static int say_empty(const struct forward *f)
 {
 	char buf[RULE_TEXT_MAX];
@@ -73,7 +91,7 @@ static int say_empty(const struct forward *f)
 	for (unsigned i = 0; i < f->rule_count; i++) {
 		const struct forward_rule *rule = &f->rules[i];
 
-		if (!rule->rule.weak || rule->rule.scan || rule->count)
+		if (!rule->rule.weak || rule->rule.scan || got_something(f, rule))
 			continue;
 		log_err("Can't listen on any port of %s that the rule asks for: %s",
 			places[rule->side], rule_format(&rule->rule, buf));

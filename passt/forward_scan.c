@@ -12,6 +12,10 @@
 #define TICK_EARLY  (25 * USEC_MSEC)
 #define EARLY_TICKS 12
 #define FULL_EVERY  8 /* ticks, between looks that the counters don't ask for */
+/* On a busy host the counters ask for a look every time: a few are given at once, but only one in
+ * so many ticks on average. */
+#define HOST_CREDIT 4
+#define HOST_EVERY  4
 
 static uint16_t target_of(const struct forward_rule *r, unsigned port)
 {
@@ -134,6 +138,16 @@ static bool forget_failed(struct forward *f, enum forward_side side)
 	return any;
 }
 
+static bool may_look(struct forward *f, enum forward_side at)
+{
+	if (at == FORWARD_NS || f->ticks < EARLY_TICKS)
+		return true;
+	if (!f->host_credit)
+		return false;
+	f->host_credit--;
+	return true;
+}
+
 /* One look at what the rules of a side depend on, and what follows from it. full: whatever the
  * counters say. */
 static int scan(struct forward *f, enum forward_side side, bool full,
@@ -145,8 +159,10 @@ static int scan(struct forward *f, enum forward_side side, bool full,
 
 	if (!f->views[from] || !(f->scans[side][0] || f->scans[side][1]))
 		return 0;
-	if (!ports_may_have_changed(f->views[from], &f->counters[from]) && !full)
+	f->stale[from] |= ports_may_have_changed(f->views[from], &f->counters[from]);
+	if (!full && (!f->stale[from] || !may_look(f, from)))
 		return 0;
+	f->stale[from] = false;
 	r = look(f, from, &now);
 	if (r < 0) {
 		log_debug("Can't see who listens %s: %s",
@@ -167,6 +183,8 @@ static void tick(struct timer *t, usec_t now)
 	struct port_failures failures = {0};
 	int r = 0;
 
+	if (f->ticks % HOST_EVERY == 0 && f->host_credit < HOST_CREDIT)
+		f->host_credit++;
 	for (int side = 0; !r && side < FORWARD_SIDES; side++)
 		r = scan(f, (enum forward_side)side, full, &failures);
 	free(failures.items);

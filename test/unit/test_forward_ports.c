@@ -253,6 +253,12 @@ static void weak(void **state)
 	forward_free(b.f);
 	b.f = NULL;
 	b.tables[FORWARD_HOST].count = 0;
+	bed_add(&b, FORWARD_HOST, IPPROTO_TCP, "~1,~3,~5-65535"); /* one piece does */
+	assert_int_equal(bed_open(&b), 0);
+	assert_int_equal(forward_port_count(b.f, FORWARD_HOST), 1);
+	forward_free(b.f);
+	b.f = NULL;
+	b.tables[FORWARD_HOST].count = 0;
 	bed_add(&b, FORWARD_HOST, IPPROTO_TCP, "~1,~3-65535");
 	assert_int_equal(bed_open(&b), -EADDRINUSE);
 	bed_says(&b,

@@ -112,7 +112,7 @@ static void tcp_listeners(void **state)
 static void udp_sockets(void **state)
 {
 	struct ports_view v;
-	int a, b, c;
+	int a, b, c, one = 1;
 
 	(void)state;
 	open_view(&v);
@@ -124,8 +124,16 @@ static void udp_sockets(void **state)
 	connect_to(c, "::1", 53); /* a client */
 	close(a);
 	expect(&v, IPPROTO_UDP, (uint16_t[]){53, 0});
-	close(b);
 	close(c);
+	for (int f = 0; f < 2; f++) { /* a client by its own word, of either family */
+		c = bound(f ? "::1" : "127.0.0.1", SOCK_DGRAM, 5000);
+		expect(&v, IPPROTO_UDP, (uint16_t[]){53, 5000, 0});
+		assert_int_equal(
+		    setsockopt(c, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one)), 0);
+		expect(&v, IPPROTO_UDP, (uint16_t[]){53, 0});
+		close(c);
+	}
+	close(b);
 	ports_view_close(&v);
 }
 
