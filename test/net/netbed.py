@@ -174,6 +174,9 @@ def run(argv, timeout=60, check=True, input=None):
         kill_tree(p.pid)
         out, err = p.communicate()
         pytest.fail(f"still running after {timeout} s: {Result(argv, None, out, err)!r}")
+    except BaseException:  # Ctrl-C
+        kill_tree(p.pid)
+        raise
     result = Result(argv, p.returncode, out, err)
     if check:
         assert result.rc == 0, repr(result)
