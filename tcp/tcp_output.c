@@ -6,7 +6,8 @@
 #define TURN_SHARE     (512u << 10) /* bytes one flow sends before others have their turn */
 #define CHALLENGES     1000 /* a second: RFC 5961 7 leaves the number open, Linux has this one */
 #define IP_PACKET_MAX  65535
-#define DIALOGUE_QUICK 200 /* microseconds in which an answer must come to make a dialogue */
+#define HALF_LEAST     16384 /* a smaller window, once filled, opens as the guest reads */
+#define DIALOGUE_QUICK 200   /* microseconds in which an answer must come to make a dialogue */
 #define TTL            255
 
 /* ---- any frame */
@@ -106,6 +107,16 @@ static void flow_headers(const struct tcp_flow *f, struct ip_header *ip, struct 
 				 .ack = f->rcv_nxt};
 }
 
+/* Bytes in a segment: never more than half of the largest window, since a receiver may wait for a
+ * second one before it acknowledges (RFC 9293 3.8.6.2.1 counts on windows of two at least). A guest
+ * with an MTU of 65520 that does not scale windows would get one segment each 40 ms. */
+static uint16_t segment_size(const struct tcp_flow *f)
+{
+	uint32_t half = f->snd_wnd_max / 2;
+
+	return half >= HALF_LEAST && half < f->mss ? (uint16_t)half : f->mss;
+}
+
 bool tcp_send_segment(struct tcp_flow *f, const struct tcp_segment *s)
 {
 	struct ip_header ip;
@@ -117,7 +128,7 @@ bool tcp_send_segment(struct tcp_flow *f, const struct tcp_segment *s)
 	h.window = window_field(f, f->rcv_scale);
 	if (f->hold && f->sack_on && !s->len)
 		add_sack(f, &h.opt);
-	if (!send_frame(f->tcp, &ip, &h, s, f->mss))
+	if (!send_frame(f->tcp, &ip, &h, s, segment_size(f)))
 		return false;
 	f->link_tries = 0;
 	f->rcv_acked = f->rcv_nxt;
@@ -188,22 +199,22 @@ static uint32_t frame_payload(const struct tcp_flow *f)
 {
 	uint32_t most = IP_PACKET_MAX - (tcp_flow_family(f) == IP_V4 ? 40 : 60);
 
-	return most - most % f->mss;
+	return most - most % segment_size(f);
 }
 
 /* How much the next frame may carry; 0: nothing for now. */
 static uint32_t next_length(const struct tcp_flow *f)
 {
 	uint32_t flying = tcp_in_flight(f), room = flying < f->snd_wnd ? f->snd_wnd - flying : 0;
-	uint32_t most = frame_payload(f);
+	uint32_t most = frame_payload(f), size = segment_size(f);
 
 	/* A small piece of window is left alone while an ACK is to come that brings more (RFC
 	 * 9293 3.8.6.2.1). */
-	if (room < f->mss && flying && room < f->snd_wnd_max / 2)
+	if (room < size && flying && room < f->snd_wnd_max / 2)
 		return 0;
 	if (room >= most)
 		return most;
-	return room > f->mss ? room - room % f->mss : room;
+	return room > size ? room - room % size : room;
 }
 
 /* len bytes (and FIN) from snd_nxt on have gone out for the first time. */

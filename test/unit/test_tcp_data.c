@@ -78,6 +78,22 @@ static void super_frames(struct script *s)
 	}
 }
 
+/* A window that one segment would fill gets two, so that the guest acknowledges at once. */
+static void two_segments_a_window(struct script *s)
+{
+	static uint8_t data[100000];
+
+	fill(data, sizeof(data));
+	script_reach(s, FLOW_ESTABLISHED);
+	script_flow(s)->mss = 65000;
+	peer_sends(s, data, sizeof(data));
+	for (int i = 0; i < 2; i++) {
+		want(s, TCP_ACK, 65535 / 2);
+		assert_memory_equal(s->got.payload, data + i * (65535 / 2), 65535 / 2);
+	}
+	want_nothing(s);
+}
+
 /* The peer does not read. Everything within the window is acknowledged, the window closes, its
  * right edge never moves left by more than the scale rounds off; when the peer reads again the
  * window opens unasked and nothing was lost. */
@@ -432,6 +448,7 @@ EACH(guest_to_peer)
 EACH(peer_to_guest)
 EACH(peer_urgent_in_line)
 EACH(super_frames)
+EACH(two_segments_a_window)
 EACH(slow_reader)
 EACH(early_segments)
 EACH(duplicates_and_overlap)
@@ -455,6 +472,7 @@ int main(void)
 	    cmocka_unit_test(each_peer_to_guest),
 	    cmocka_unit_test(each_peer_urgent_in_line),
 	    cmocka_unit_test(each_super_frames),
+	    cmocka_unit_test(each_two_segments_a_window),
 	    cmocka_unit_test(each_slow_reader),
 	    cmocka_unit_test(each_early_segments),
 	    cmocka_unit_test(each_duplicates_and_overlap),
