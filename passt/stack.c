@@ -67,6 +67,8 @@ static void handle_icmp(struct stack *s, const struct packet *p, usec_t now)
 {
 	if (s->cfg.ndp_on && !ip_is_v4(&p->ip.dst) && ndp_input(s->tap, &s->cfg.ndp, p))
 		return;
+	if (s->tcp && tcp_icmp_input(s->tcp, p))
+		return;
 	if (s->icmp)
 		icmp_input(s->icmp, p, now);
 	else

@@ -61,6 +61,9 @@ int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 		t->source[i] = !cfg->force_no_peek_off && has_peek_off(families[i])
 				   ? &tcp_source_peek
 				   : &tcp_source_ring;
+	/* A socket that serves both families is one of IPv6, whatever the client's. */
+	if (t->source[IP_V6] == &tcp_source_ring)
+		t->source[IP_V4] = &tcp_source_ring;
 	t->buffer = malloc(FRAME_MAX);
 	r = t->buffer ? hash_key_random(&t->key) : -ENOMEM;
 	if (!r)

@@ -33,6 +33,10 @@ void tcp_free(struct tcp *t);
 /* A PACKET_TCP from the guest. */
 void tcp_input(struct tcp *t, const struct packet *p, usec_t now);
 
+/* A PACKET_ICMP from the guest: true if it was an error that ends a connection of ours, false if it
+ * is somebody else's. */
+bool tcp_icmp_input(struct tcp *t, const struct packet *p);
+
 /* The batch of the tap has been handed over: sends what was put off. */
 void tcp_flush(struct tcp *t, usec_t now);
 

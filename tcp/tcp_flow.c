@@ -9,14 +9,17 @@
 
 #include "tcp/tcp_source.h"
 
-#define ACK_DELAY 200 /* microseconds that an ACK waits at most for data to travel with */
+#define ACK_DELAY    200 /* microseconds that an ACK waits at most for data to travel with */
+#define CREDIT_FIRST (64u << 10)
+#define CREDIT_LEAST (16u << 10) /* when the budget is used up */
 
 #define TO(state) (1u << FLOW_##state)
 
 /* Which states may follow which (RFC 9293 3.3.2, figure 5). */
 static const unsigned moves[FLOW_STATES] = {
     [FLOW_CLOSED] = 0,
-    [FLOW_CONNECTING] = TO(SYN_RECEIVED) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_CONNECTING] = TO(SYN_SENT) | TO(SYN_RECEIVED) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_SYN_SENT] = TO(SYN_RECEIVED) | TO(ESTABLISHED) | TO(CLOSED) | TO(RESETTING),
     [FLOW_SYN_RECEIVED] = TO(ESTABLISHED) | TO(CLOSED) | TO(RESETTING),
     [FLOW_ESTABLISHED] = TO(CLOSE_WAIT) | TO(FIN_WAIT_1) | TO(CLOSED) | TO(RESETTING),
     [FLOW_CLOSE_WAIT] = TO(LAST_ACK) | TO(CLOSED) | TO(RESETTING),
@@ -29,17 +32,12 @@ static const unsigned moves[FLOW_STATES] = {
 };
 
 static const char *const state_names[FLOW_STATES] = {
-    [FLOW_CLOSED] = "CLOSED",
-    [FLOW_CONNECTING] = "CONNECTING",
-    [FLOW_SYN_RECEIVED] = "SYN-RECEIVED",
-    [FLOW_ESTABLISHED] = "ESTABLISHED",
-    [FLOW_CLOSE_WAIT] = "CLOSE-WAIT",
-    [FLOW_LAST_ACK] = "LAST-ACK",
-    [FLOW_FIN_WAIT_1] = "FIN-WAIT-1",
-    [FLOW_FIN_WAIT_2] = "FIN-WAIT-2",
-    [FLOW_CLOSING] = "CLOSING",
-    [FLOW_TIME_WAIT] = "TIME-WAIT",
-    [FLOW_RESETTING] = "resetting",
+    [FLOW_CLOSED] = "CLOSED",           [FLOW_CONNECTING] = "CONNECTING",
+    [FLOW_SYN_SENT] = "SYN-SENT",       [FLOW_SYN_RECEIVED] = "SYN-RECEIVED",
+    [FLOW_ESTABLISHED] = "ESTABLISHED", [FLOW_CLOSE_WAIT] = "CLOSE-WAIT",
+    [FLOW_LAST_ACK] = "LAST-ACK",       [FLOW_FIN_WAIT_1] = "FIN-WAIT-1",
+    [FLOW_FIN_WAIT_2] = "FIN-WAIT-2",   [FLOW_CLOSING] = "CLOSING",
+    [FLOW_TIME_WAIT] = "TIME-WAIT",     [FLOW_RESETTING] = "resetting",
 };
 
 static void log_move(const struct tcp_flow *f, enum flow_state to)
@@ -121,7 +119,18 @@ static void flow_ready(struct loop_source *src, uint32_t events, usec_t now)
 	tcp_reap(t);
 }
 
-int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now, struct tcp_flow **out)
+static void take_credit(struct tcp_flow *f)
+{
+	struct tcp *t = f->tcp;
+
+	f->credit =
+	    t->committed + CREDIT_FIRST <= t->cfg.buffer_budget ? CREDIT_FIRST : CREDIT_LEAST;
+	t->committed += f->credit;
+}
+
+/* As tcp_flow_new(), but nothing is counted. */
+static int new_flow(struct tcp *t, const struct endpoint *guest, const struct endpoint *peer,
+		    usec_t now, struct tcp_flow **out)
 {
 	struct tcp_flow *f = calloc(1, sizeof(*f));
 	uint64_t hash;
@@ -130,8 +139,8 @@ int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now, struct tcp_f
 	if (!f)
 		return -ENOMEM;
 	f->tcp = t;
-	f->guest = (struct endpoint){p->ip.src, p->tcp.src_port};
-	f->peer = (struct endpoint){p->ip.dst, p->tcp.dst_port};
+	f->guest = *guest;
+	f->peer = *peer;
 	f->sock = (struct loop_source){.fd = -1, .ready = flow_ready};
 	f->state = FLOW_CONNECTING;
 	f->dialogue = TCP_DIALOGUE; /* most begin with a question */
@@ -149,8 +158,26 @@ int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now, struct tcp_f
 	f->iss = initial_sequence(hash, now);
 	f->snd_una = f->snd_nxt = f->iss;
 	tcp_source_init(f, f->iss + 1);
+	take_credit(f);
 	*out = f;
 	return 0;
+}
+
+int tcp_flow_new(struct tcp *t, const struct endpoint *guest, const struct endpoint *peer,
+		 usec_t now, struct tcp_flow **out)
+{
+	int r;
+
+	if (hash_table_count(t->flows) >= t->cfg.flows_max) {
+		count_drop(tap_counters(t->tap), DROP_FLOW_LIMIT);
+		log_limited(&t->limit, now, LOG_LEVEL_WARN,
+			    "TCP: no room for more than %u connections", t->cfg.flows_max);
+		return -EUSERS;
+	}
+	r = new_flow(t, guest, peer, now, out);
+	if (r < 0)
+		count_drop(tap_counters(t->tap), DROP_NO_MEMORY);
+	return r;
 }
 
 void tcp_flow_rename(struct tcp_flow *f)
@@ -267,7 +294,7 @@ void tcp_flow_work(struct tcp_flow *f, usec_t now)
 	const struct tcp_source_ops *source = f->tcp->source[tcp_flow_family(f)];
 	uint32_t acked = seq_min(f->snd_una, f->src.end);
 
-	if (f->state == FLOW_CLOSED || f->state == FLOW_CONNECTING)
+	if (f->state == FLOW_CLOSED || f->state == FLOW_CONNECTING || f->state == FLOW_SYN_SENT)
 		return;
 	if (f->state == FLOW_RESETTING) {
 		if (tcp_send_reset(f))

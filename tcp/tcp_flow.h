@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "core/list.h"
 #include "core/log.h"
+#include "nat/forward.h"
 #include "tcp/seq.h"
 #include "tcp/tcp.h"
 #include "tcp/tcp_hold.h"
@@ -18,6 +19,7 @@ enum flow_state {
 	FLOW_CLOSED,     /* over; freed at the end of the turn */
 	FLOW_CONNECTING, /* the guest's SYN is known, the host socket is not connected yet: nothing
 			    was answered */
+	FLOW_SYN_SENT,   /* the other way round: the host socket is connected, SYN sent */
 	FLOW_SYN_RECEIVED, /* SYN-ACK sent */
 	FLOW_ESTABLISHED,
 	FLOW_CLOSE_WAIT, /* the guest's FIN was received */
@@ -139,14 +141,17 @@ struct tcp {
 
 /* ---- tcp_flow.c: life and death */
 
-/* A flow for p's SYN in the table, without a socket. 0 or negative errno. */
-int tcp_flow_new(struct tcp *t, const struct packet *p, usec_t now,
-		 struct tcp_flow **out) must_check;
+#define TCP_WSCALE 7 /* ours: windows up to 8 MiB, in steps of 128 bytes */
+
+/* A flow in the table, FLOW_CONNECTING and without a socket. 0 or negative errno, which has been
+ * counted as a drop. */
+int tcp_flow_new(struct tcp *t, const struct endpoint *guest, const struct endpoint *peer,
+		 usec_t now, struct tcp_flow **out) must_check;
 struct tcp_flow *tcp_flow_find(struct tcp *t, const struct endpoint *guest,
 			       const struct endpoint *peer);
 
-/* f is done with the guest, and the guest uses the same ports anew: puts f in the table under a
- * port that no guest has. */
+/* f is done with the guest, and the same ports are used anew: puts f in the table under a port that
+ * no guest has. */
 void tcp_flow_rename(struct tcp_flow *f);
 
 /* The only place where a state changes. A move that the table does not allow costs the flow. */
@@ -195,10 +200,20 @@ static inline uint32_t tcp_in_flight(const struct tcp_flow *f)
 /* ---- tcp_open.c: connections the guest opens */
 
 void tcp_open(struct tcp *t, const struct packet *p, usec_t now);
-/* Notes what a SYN says: the first, or another while nothing was answered. */
+/* Notes what the guest's SYN says: the first, another while nothing was answered, or the answer to
+ * ours. */
 void tcp_take_syn(struct tcp_flow *f, const struct packet *p);
+/* Sets the options of a host socket that don't depend on the flow. 0 or negative errno. */
+int tcp_socket_options(int fd) must_check;
 /* The host socket of a FLOW_CONNECTING flow is ready: connected or failed. */
 void tcp_connected(struct tcp_flow *f, uint32_t events, usec_t now);
+
+/* ---- tcp_accept.c: connections to the guest */
+
+/* Carries the accepted socket fd over the tap: d has the ends as the guest names them. Takes fd in
+ * any case: if there can be no connection, now or later, its peer gets a reset. 0 or negative
+ * errno. */
+int tcp_accept(struct tcp *t, int fd, const struct forward_decision *d, usec_t now) must_check;
 
 /* ---- tcp_input.c: segments from the guest */
 
@@ -214,7 +229,8 @@ struct tcp_segment {
 	size_t len;
 };
 bool tcp_send_segment(struct tcp_flow *f, const struct tcp_segment *s);
-bool tcp_send_syn_ack(struct tcp_flow *f);
+/* SYN in FLOW_SYN_SENT, else SYN-ACK. */
+bool tcp_send_syn(struct tcp_flow *f);
 bool tcp_send_ack(struct tcp_flow *f);
 /* Old sequence number, no data: makes the guest answer with its window (RFC 9293 3.8.6.1, 3.8.4).
  */

@@ -140,7 +140,8 @@ static bool input_handshake(struct tcp_flow *f, const struct packet *p)
 static bool input_ack(struct tcp_flow *f, const struct packet *p, usec_t now)
 {
 	const struct tcp_header *h = &p->tcp;
-	uint32_t wnd = (uint32_t)h->window << f->snd_scale;
+	/* Never scaled in a SYN, RFC 7323 2.2. */
+	uint32_t wnd = (uint32_t)h->window << (h->flags & TCP_SYN ? 0 : f->snd_scale);
 
 	if (f->state == FLOW_SYN_RECEIVED && !input_handshake(f, p))
 		return false;
@@ -158,6 +159,55 @@ static bool input_ack(struct tcp_flow *f, const struct packet *p, usec_t now)
 		f->retries = 0; /* whoever answers our window probes is alive */
 	input_window(f, h, wnd);
 	return !tcp_flow_over(f);
+}
+
+/* Our SYN is out (RFC 9293 3.10.7.3). */
+static void input_syn_sent(struct tcp_flow *f, const struct packet *p, usec_t now)
+{
+	const struct tcp_header *h = &p->tcp;
+
+	if (h->flags & TCP_ACK && h->ack != f->snd_nxt) {
+		/* Of a connection before this one, which the reset ends, so that another SYN is
+		 * worth while at once. */
+		tcp_refuse(f->tcp, p);
+		if (!f->retries && !(h->flags & TCP_RST))
+			tcp_timer_set(f, FLOW_TIMER_RETRANSMIT, now + USEC_MSEC);
+		return;
+	}
+	if (h->flags & TCP_RST && h->flags & TCP_ACK) {
+		tcp_flow_abort(f);
+		return;
+	}
+	if (h->flags & TCP_RST || !(h->flags & TCP_SYN)) {
+		count_drop(tap_counters(f->tcp->tap), DROP_TCP_STATE);
+		return;
+	}
+	/* Data or FIN that came along are not acknowledged, so the guest sends them again. */
+	tcp_take_syn(f, p);
+	if (h->flags & TCP_ACK) {
+		tcp_flow_move(f, FLOW_ESTABLISHED);
+		f->snd_wl2 = h->ack;
+		input_new_ack(f, h->ack, now);
+		f->ack_wanted = f->ack_now = true;
+		tcp_flow_queue(f);
+	} else {
+		tcp_flow_move(f, FLOW_SYN_RECEIVED); /* 3.5: both opened at once */
+		f->retries = 0;
+		tcp_timer_retransmit(f, now);
+		(void)tcp_send_syn(f);
+	}
+}
+
+/* The guest's SYN again, when we have answered. With an ACK if both sides opened at once: then it
+ * ends the handshake. */
+static void input_syn_again(struct tcp_flow *f, const struct packet *p, usec_t now)
+{
+	if (!(p->tcp.flags & TCP_ACK)) {
+		(void)tcp_send_syn(f);
+	} else if (input_ack(f, p, now)) {
+		f->ack_wanted = f->ack_now = true;
+		tcp_flow_queue(f);
+	}
 }
 
 /* Data that lies in the window: what is in order goes on, what is early is kept. */
@@ -228,12 +278,17 @@ void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 		input_connecting(f, p);
 		return;
 	}
+	if (f->state == FLOW_SYN_SENT) {
+		input_syn_sent(f, p, now);
+		return;
+	}
 	if (f->state == FLOW_RESETTING) {
 		tcp_flow_queue(f);
 		return;
 	}
-	if (f->state == FLOW_SYN_RECEIVED && is_syn(h) && h->seq == f->irs) {
-		(void)tcp_send_syn_ack(f);
+	if (f->state == FLOW_SYN_RECEIVED && h->flags & TCP_SYN && !(h->flags & TCP_RST) &&
+	    h->seq == f->irs) {
+		input_syn_again(f, p, now);
 		return;
 	}
 	if (!acceptable(f, h->seq, len)) {

@@ -101,7 +101,7 @@ static void refuse(struct tcp_acceptor *a, int fd, const char *why, usec_t now)
 static void hand_over(struct tcp_acceptor *a, const struct forward_port *p, int fd,
 		      const struct endpoint *peer, usec_t now)
 {
-	const struct tcp *t = a->tcp;
+	struct tcp *t = a->tcp;
 	struct forward_decision d;
 	struct endpoint local;
 	int r = local_address(p, fd, &local);
@@ -114,20 +114,20 @@ static void hand_over(struct tcp_acceptor *a, const struct forward_port *p, int 
 	switch (d.verdict) {
 	case FORWARD_SPLICE:
 		r = tcp_splice_start(a->splice, fd, forward_other(p->side), &d);
-		if (!r) {
-			a->counts.spliced++;
-			return;
-		}
-		a->counts.refused++;
-		log_limited(&a->limit, now, LOG_LEVEL_WARN, "TCP: port %u: no connection: %s",
-			    p->port, strerror(-r));
-		return;
+		a->counts.spliced += !r;
+		break;
 	case FORWARD_TO_TAP:
-		refuse(a, fd, "connections to the guest over the tap are not carried", now);
-		return;
+		r = tcp_accept(t, fd, &d, now);
+		a->counts.to_tap += !r;
+		break;
 	case FORWARD_REFUSE:
 		refuse(a, fd, d.why, now);
 		return;
+	}
+	if (r < 0) {
+		a->counts.refused++;
+		log_limited(&a->limit, now, LOG_LEVEL_WARN, "TCP: port %u: no connection: %s",
+			    p->port, strerror(-r));
 	}
 }
 

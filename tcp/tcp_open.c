@@ -9,11 +9,8 @@
 #include "tap/icmp_error.h"
 #include "tcp/tcp_flow.h"
 
-#define MSS_MIN      88 /* less would be an attack by overhead; Linux draws the line there, too */
-#define WSCALE_MAX   14 /* RFC 7323 2.3 */
-#define OUR_WSCALE   7  /* windows up to 8 MiB, in steps of 128 bytes */
-#define CREDIT_FIRST (64u << 10)
-#define CREDIT_LEAST (16u << 10) /* when the budget is used up */
+#define MSS_MIN    88 /* less would be an attack by overhead; Linux draws the line there, too */
+#define WSCALE_MAX 14 /* RFC 7323 2.3 */
 
 /* The guest's MSS: an absent option means the default (RFC 9293 3.7.1); no more than fits the tap.
  */
@@ -31,9 +28,11 @@ static uint16_t guest_mss(const struct tcp *t, const struct packet *p)
 void tcp_take_syn(struct tcp_flow *f, const struct packet *p)
 {
 	const struct tcp_options *opt = &p->tcp.opt;
+	uint32_t told = f->rcv_edge - f->rcv_nxt; /* by our SYN, if we sent one */
 
 	f->irs = p->tcp.seq;
-	f->rcv_nxt = f->rcv_acked = f->rcv_edge = f->sock_nxt = f->irs + 1;
+	f->rcv_nxt = f->rcv_acked = f->sock_nxt = f->irs + 1;
+	f->rcv_edge = f->rcv_nxt + told;
 	f->snd_wnd = f->snd_wnd_max = p->tcp.window; /* never scaled in a SYN, RFC 7323 2.2 */
 	f->snd_wl1 = p->tcp.seq;
 	f->mss = guest_mss(f->tcp, p);
@@ -41,18 +40,9 @@ void tcp_take_syn(struct tcp_flow *f, const struct packet *p)
 	f->rcv_scale = 0;
 	if (opt->has_wscale) {
 		f->snd_scale = opt->wscale > WSCALE_MAX ? WSCALE_MAX : opt->wscale;
-		f->rcv_scale = OUR_WSCALE;
+		f->rcv_scale = TCP_WSCALE;
 	}
 	f->sack_on = opt->has_sack_permitted;
-}
-
-static void take_credit(struct tcp_flow *f)
-{
-	struct tcp *t = f->tcp;
-
-	f->credit =
-	    t->committed + CREDIT_FIRST <= t->cfg.buffer_budget ? CREDIT_FIRST : CREDIT_LEAST;
-	t->committed += f->credit;
 }
 
 static int set_option(int fd, int level, int name, int value)
@@ -84,12 +74,17 @@ static int bind_outbound(int fd, const struct nat_family *nf)
 
 /* Nagle's algorithm already ran in the guest, if it wants it; urgent data stays in its place among
  * the rest. */
-static int prepare_socket(int fd, const struct nat_family *nf, uint8_t tos)
+int tcp_socket_options(int fd)
 {
 	int r = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 
-	if (!r)
-		r = set_option(fd, SOL_SOCKET, SO_OOBINLINE, 1);
+	return r ? r : set_option(fd, SOL_SOCKET, SO_OOBINLINE, 1);
+}
+
+static int prepare_socket(int fd, const struct nat_family *nf, uint8_t tos)
+{
+	int r = tcp_socket_options(fd);
+
 	if (!r)
 		r = bind_outbound(fd, nf);
 	if (r < 0)
@@ -168,6 +163,7 @@ static void fail_open(struct tcp_flow *f, int err)
 
 void tcp_open(struct tcp *t, const struct packet *p, usec_t now)
 {
+	struct endpoint guest = {p->ip.src, p->tcp.src_port}, peer = {p->ip.dst, p->tcp.dst_port};
 	struct counters *counters = tap_counters(t->tap);
 	struct tcp_flow *f;
 	int r;
@@ -176,18 +172,9 @@ void tcp_open(struct tcp *t, const struct packet *p, usec_t now)
 		count_drop(counters, ip_is_unicast(&p->ip.src) ? DROP_DESTINATION : DROP_SOURCE);
 		return;
 	}
-	if (hash_table_count(t->flows) >= t->cfg.flows_max) {
-		count_drop(counters, DROP_FLOW_LIMIT);
-		log_limited(&t->limit, now, LOG_LEVEL_WARN,
-			    "TCP: no room for more than %u connections", t->cfg.flows_max);
+	if (tcp_flow_new(t, &guest, &peer, now, &f) < 0)
 		return;
-	}
-	if (tcp_flow_new(t, p, now, &f) < 0) {
-		count_drop(counters, DROP_NO_MEMORY);
-		return;
-	}
 	tcp_take_syn(f, p);
-	take_credit(f);
 	r = connect_host(f, p);
 	if (r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM) {
 		count_drop(counters, DROP_NO_SOCKET);
@@ -218,5 +205,5 @@ void tcp_connected(struct tcp_flow *f, uint32_t events, usec_t now)
 	f->snd_nxt = f->iss + 1;
 	tcp_timer_retransmit(f, now);
 	tcp_timer_set(f, FLOW_TIMER_IDLE, now + TCP_IDLE);
-	(void)tcp_send_syn_ack(f); /* if the link is full the timer repeats it */
+	(void)tcp_send_syn(f); /* if the link is full the timer repeats it */
 }

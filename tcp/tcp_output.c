@@ -101,10 +101,11 @@ static void flow_headers(const struct tcp_flow *f, struct ip_header *ip, struct 
 	*ip = (struct ip_header){.src = f->peer.addr,
 				 .dst = f->guest.addr,
 				 .flow_label = (uint32_t)f->node.hash & 0xfffff};
-	*h = (struct tcp_header){.src_port = f->peer.port,
-				 .dst_port = f->guest.port,
-				 .flags = TCP_ACK,
-				 .ack = f->rcv_nxt};
+	*h = (struct tcp_header){.src_port = f->peer.port, .dst_port = f->guest.port};
+	if (f->mss) { /* known by the guest's SYN, before which there is nothing to acknowledge */
+		h->flags = TCP_ACK;
+		h->ack = f->rcv_nxt;
+	}
 }
 
 /* Bytes in a segment: never more than half of the largest window, since a receiver may wait for a
@@ -139,7 +140,7 @@ bool tcp_send_segment(struct tcp_flow *f, const struct tcp_segment *s)
 	return true;
 }
 
-bool tcp_send_syn_ack(struct tcp_flow *f)
+bool tcp_send_syn(struct tcp_flow *f)
 {
 	struct tcp_segment nothing = {0};
 	struct ip_header ip;
@@ -179,7 +180,7 @@ void tcp_challenge(struct tcp_flow *f, usec_t now)
 		(void)tcp_send_ack(f);
 }
 
-/* Before the handshake was answered a reset answers the SYN: RFC 9293 3.10.7.1. */
+/* Before the handshake was answered a reset answers the guest's SYN: RFC 9293 3.10.7.1. */
 bool tcp_send_reset(struct tcp_flow *f)
 {
 	struct tcp_segment nothing = {0};

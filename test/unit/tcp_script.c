@@ -200,6 +200,23 @@ uint32_t got_window(const struct script *s)
 	return (uint32_t)s->got.tcp.window << (s->got.tcp.flags & TCP_SYN ? 0 : s->their_scale);
 }
 
+int script_accept(struct script *s)
+{
+	struct forward_decision d = {FORWARD_TO_TAP, .src = s->dst, .dst = s->guest};
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	int fd;
+
+	assert_int_equal(getsockname(s->listener, (struct sockaddr *)&sa, &len), 0);
+	fd_close(&s->peer);
+	s->peer = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(s->peer >= 0);
+	assert_int_equal(connect(s->peer, (struct sockaddr *)&sa, len), 0);
+	fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	assert_true(fd >= 0);
+	return tcp_accept(s->tcp, fd, &d, s->now);
+}
+
 static void give_syn(struct script *s)
 {
 	struct tcp_header syn = {.flags = TCP_SYN, .seq = GUEST_ISN};
@@ -259,7 +276,12 @@ static void reach_closing(struct script *s, enum flow_state state)
 
 void script_reach(struct script *s, enum flow_state state)
 {
-	if (state == FLOW_CONNECTING || state == FLOW_SYN_RECEIVED) {
+	if (state == FLOW_SYN_SENT) {
+		s->seq = 0;
+		assert_int_equal(script_accept(s), 0);
+		want(s, TCP_SYN, 0);
+		s->seq = GUEST_ISN;
+	} else if (state == FLOW_CONNECTING || state == FLOW_SYN_RECEIVED) {
 		give_syn(s);
 		if (state == FLOW_SYN_RECEIVED) {
 			want(s, TCP_SYN | TCP_ACK, 0);

@@ -78,6 +78,10 @@ void want_reset(struct script *s);
 /* The window of the last segment taken, in bytes. */
 uint32_t got_window(const struct script *s);
 
+/* A client connects, its port chosen by the kernel, and tcp_accept() is told that it is s->dst,
+ * which calls s->guest. Returns what that returns; the client's socket is s->peer. */
+int script_accept(struct script *s);
+
 /* Brings a new connection to this state. The peer's socket is s->peer. */
 void script_reach(struct script *s, enum flow_state state);
 /* The flow, and its state; FLOW_CLOSED if there is none. */

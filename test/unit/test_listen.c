@@ -17,8 +17,10 @@
 #include "tcp/tcp_listen.h"
 #include "test/unit/own_net.h"
 
-#define GUEST_V4 "192.0.2.2"
-#define GUEST_V6 "2001:db8::2"
+#define GUEST_V4  "192.0.2.2"
+#define GUEST_V6  "2001:db8::2"
+#define CLIENT_V4 "198.51.100.9"
+#define CLIENT_V6 "2001:db8:1::9"
 
 struct bed {
 	struct loop *loop;
@@ -238,6 +240,44 @@ static void refused_is_a_reset(void **state)
 	bed_free(&b);
 }
 
+/* From elsewhere over the tap, with the client's address and port. */
+static void to_the_tap(void **state)
+{
+	(void)state;
+	for (int f = 0; f < IP_FAMILIES; f++) {
+		struct ip_addr service = ip(f == IP_V4 ? GUEST_V4 : GUEST_V6),
+			       from = ip(f == IP_V4 ? CLIENT_V4 : CLIENT_V6);
+		uint8_t frame[FRAME_MAX];
+		struct sockaddr_storage sa;
+		socklen_t len = sizeof(sa);
+		struct endpoint here;
+		struct offload off;
+		struct packet p;
+		enum drop_reason why;
+		struct bed b;
+		size_t n;
+		int fd;
+
+		bed_new(&b, FORWARD_HOST, &service);
+		fd = client(&b, &from); /* one's own address is the source, too */
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+		assert_int_equal(endpoint_from_sockaddr(&sa, &here), 0);
+		turn(&b, 100);
+		assert_int_equal(counts(&b).to_tap, 1);
+		assert_int_equal(b.asked, FORWARD_SIDES);
+		n = mem_link_fetch(b.link, frame, sizeof(frame), &off);
+		assert_int_equal(packet_parse(frame, n, &off, &p, &why), 0);
+		assert_int_equal(p.tcp.flags, TCP_SYN);
+		assert_true(ip_equal(&p.ip.src, &from));
+		assert_true(ip_equal(&p.ip.dst, &service));
+		assert_int_equal(p.tcp.src_port, here.port);
+		assert_int_equal(p.tcp.dst_port, b.rule.target_first);
+		assert_int_equal(tcp_flow_count(b.tcp), 1);
+		close(fd);
+		bed_free(&b);
+	}
+}
+
 /* No descriptor: no spinning, and the connection is served when there is one again. */
 static void shortage(void **state)
 {
@@ -297,15 +337,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(loopback_is_spliced), cmocka_unit_test(from_the_namespace),
 	    cmocka_unit_test(refused_is_a_reset),  cmocka_unit_test(shortage),
-	    cmocka_unit_test(not_without_sides),
+	    cmocka_unit_test(not_without_sides),   cmocka_unit_test(to_the_tap),
 	};
-	struct ip_addr v4, v6;
+	static const char *const addresses[] = {GUEST_V4, GUEST_V6, CLIENT_V4, CLIENT_V6};
 
 	log_set_threshold(LOG_LEVEL_ERROR); /* what goes wrong does so on purpose */
 	own_net_enter();
-	v4 = ip(GUEST_V4);
-	v6 = ip(GUEST_V6);
-	own_net_add(&v4);
-	own_net_add(&v6);
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		struct ip_addr a = ip(addresses[i]);
+
+		own_net_add(&a);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
