@@ -161,8 +161,8 @@ static bool can_join(const struct udp *u, const struct frame *like, const struct
 		return false;
 	return f->total == f->segments * f->segment && f->segments + n <= SEGMENTS_MAX &&
 	       f->total + p->len <= SUPER_MAX && f->from.port == like->from.port &&
-	       f->ttl == like->ttl && f->tos == like->tos && f->to_port == like->to_port &&
-	       ip_equal(&f->to, &like->to) && ip_equal(&f->from.addr, &like->from.addr);
+	       f->ttl == like->ttl && f->tos == like->tos && ip_equal(&f->to, &like->to) &&
+	       ip_equal(&f->from.addr, &like->from.addr);
 }
 
 /* Adds p, which fits one frame, to what is to be sent. */
