@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #define HEADER_MAX_BYTES 1024
 #define COPY_BYTES       4096
 #define PER_SECOND       5
+#define ERROR_WAIT_MS    1000
 #define LIMIT_MIN_PAGES  4 /* so that a cut, whole pages, is always less than what there is */
 
 /* The one writable state of this room: where a process's messages go is a property of the process.
@@ -74,6 +76,19 @@ static void write_whole(int fd, const char *text, size_t len)
 		text += n;
 		len -= (size_t)n;
 	}
+}
+
+/* Stderr is shared with the command as a rule, and its reader may be behind or have stopped (a
+ * pager, a terminal after Ctrl-S). Traffic doesn't wait for it: the message is lost then, an error
+ * after a while. Who debugs wants every line. */
+static void stderr_write(enum log_level level, const char *text, size_t len)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+	int wait = level == LOG_LEVEL_ERROR ? ERROR_WAIT_MS : 0;
+
+	if (state.stderr_off || (state.threshold < LOG_LEVEL_DEBUG && poll(&p, 1, wait) == 0))
+		return;
+	write_whole(STDERR_FILENO, text, len);
 }
 
 /* Moves what follows the first cut bytes to the front, a piece at a time. */
@@ -189,9 +204,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 	if (state.syslog_open)
 		syslog_write(levels[level].severity, line + text, len - text);
 	line[len++] = '\n';
-	if (!state.stderr_off)
-		write_whole(STDERR_FILENO, state.stamps ? line : line + text,
-			    state.stamps ? len : len - text);
+	stderr_write(level, state.stamps ? line : line + text, state.stamps ? len : len - text);
 	if (state.file_open)
 		file_write(line, len, true);
 	errno = saved;
@@ -206,8 +219,7 @@ void log_raw(const char *text, size_t len)
 	memcpy(line, text, len);
 	if (!len || line[len - 1] != '\n')
 		line[len++] = '\n';
-	if (!state.stderr_off)
-		write_whole(STDERR_FILENO, line, len);
+	stderr_write(LOG_LEVEL_ERROR, line, len);
 	if (state.file_open)
 		file_write(line, len, false);
 	if (state.syslog_open)

@@ -49,9 +49,11 @@ static const struct profile_call common[] = {
     CALL(rt_sigreturn),
     CALL(restart_syscall),
     CALL(rt_sigprocmask),
-    /* Descriptors; the log's lines to stderr, file and syslog. */
+    /* Descriptors; the log's lines to stderr, if it takes one, file and syslog. */
     CALL(read),
     CALL(write),
+    CALL(poll),
+    CALL(ppoll),
     CALL(close),
     CALL(recvmsg),
     CALL(sendmsg),
@@ -131,9 +133,7 @@ static const struct profile_call engine_pasta[] = {
 };
 
 static const struct profile_call agent[] = {
-    /* Waiting for the engine and for children. */
-    CALL(poll),
-    CALL(ppoll),
+    /* Children. */
     CALL(waitid),
     /* What the engine may have passed on to the command, and whether the terminal did so already.
      */

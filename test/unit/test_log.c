@@ -326,11 +326,38 @@ static void shared(void **state)
 	free(text);
 }
 
+/* Nobody waits for a reader of stderr that is behind; what is read later has no half line. */
+static void full_stderr(void **state)
+{
+	char junk[4096] = {0}, text[4097] = "";
+	int pipe_fds[2], kept = dup(STDERR_FILENO);
+
+	(void)state;
+	assert_return_code(pipe2(pipe_fds, O_NONBLOCK), errno);
+	while (write(pipe_fds[1], junk, sizeof(junk)) > 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+	assert_return_code(fcntl(pipe_fds[1], F_SETFL, 0), errno);
+	assert_return_code(dup2(pipe_fds[1], STDERR_FILENO), errno);
+	alarm(5); /* instead of blocking for ever */
+	log_warn("lost");
+	while (read(pipe_fds[0], junk, sizeof(junk)) > 0)
+		assert_int_equal(junk[0], 0);
+	log_warn("seen");
+	alarm(0);
+	assert_return_code(dup2(kept, STDERR_FILENO), errno);
+	assert_int_equal(read(pipe_fds[0], text, sizeof(text) - 1), 5);
+	assert_string_equal(text, "seen\n");
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	close(kept);
+}
+
 /* The calls that a filter must let through for messages, cuts included; core/log needs no other. */
-static const int calls[] = {SCMP_SYS(write),     SCMP_SYS(lseek),    SCMP_SYS(fallocate),
-			    SCMP_SYS(pread64),   SCMP_SYS(pwrite64), SCMP_SYS(ftruncate),
-			    SCMP_SYS(fsync),     SCMP_SYS(sendto),   SCMP_SYS(clock_gettime),
-			    SCMP_SYS(exit_group)};
+static const int calls[] = {SCMP_SYS(write),      SCMP_SYS(lseek),    SCMP_SYS(fallocate),
+			    SCMP_SYS(pread64),    SCMP_SYS(pwrite64), SCMP_SYS(ftruncate),
+			    SCMP_SYS(fsync),      SCMP_SYS(sendto),   SCMP_SYS(clock_gettime),
+			    SCMP_SYS(exit_group), SCMP_SYS(poll),     SCMP_SYS(ppoll)};
 
 static _Noreturn void log_under_filter(void)
 {
@@ -494,6 +521,7 @@ int main(void)
 	    cmocka_unit_test_setup(rotation_in_memory, reset),
 	    cmocka_unit_test_setup(shared, reset),
 	    cmocka_unit_test_setup(under_filter, reset),
+	    cmocka_unit_test_setup(full_stderr, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
