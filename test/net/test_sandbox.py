@@ -62,6 +62,13 @@ def test_runas(bed):
     assert os.stat(f"/proc/{p.guest_pid}").st_uid == 0
 
 
+def kinds_of_descriptors(pid):
+    try:
+        return sorted(os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd"))
+    except FileNotFoundError:  # one was closed meanwhile
+        return None
+
+
 @each_user
 def test_agent(bed, root):
     p = bed.pasta_bg(root=root)
@@ -70,8 +77,9 @@ def test_agent(bed, root):
     assert ns_of(agent) == ns_of(p.guest_pid)
     assert ns_of(agent, "mnt") not in (ns_of(p.guest_pid, "mnt"), ns_of(bed.host_ns.pid, "mnt"))
     # The terminal (or what stands for it), the engine's socket and a signalfd.
-    links = sorted(os.readlink(f"/proc/{agent}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{agent}/fd"))
-    assert links == ["anon_inode", "pipe", "pipe", "pipe", "socket"]
+    # One pipe more, on which the command waited, goes right after the command was let go.
+    wait_until(lambda: kinds_of_descriptors(agent) == ["anon_inode", "pipe", "pipe", "pipe", "socket"], 2,
+               "the agent's descriptors")
 
 
 @each_user
