@@ -66,9 +66,19 @@ static int look_at_host(struct instance *in)
 	return 0;
 }
 
+static bool any_scan(const struct rule_table *t)
+{
+	for (unsigned i = 0; i < t->count; i++) {
+		if (t->rules[i].scan)
+			return true;
+	}
+	return false;
+}
+
 static int start_guest(struct instance *in)
 {
 	const struct config *cfg = in->cfg;
+	bool joins = cfg->target_pid || cfg->netns;
 	const struct pasta_config pc = {
 	    .command = cfg->command,
 	    .target_pid = cfg->target_pid,
@@ -78,6 +88,11 @@ static int start_guest(struct instance *in)
 	    .netns_quit = cfg->netns_quit,
 	    .hostname = cfg->hostname,
 	    .net = in->plan.net,
+	    .wants_sockets = in->plan.nat.splice_on && cfg->ports[FORWARD_HOST].count,
+	    .wants_listeners = cfg->ports[FORWARD_NS].count,
+	    .wants_ports = any_scan(&cfg->ports[FORWARD_HOST]),
+	    .background = joins && !cfg->foreground,
+	    .identity = in->identity,
 	};
 	int r = pasta_start(&pc, &in->pasta, &in->tap_fd, &in->features, &in->guest);
 

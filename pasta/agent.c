@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "core/log.h"
 #include "pasta/agent_message.h"
+#include "pasta/agent_sockets.h"
 #include "pasta/command.h"
 #include "seccomp/sandbox.h"
 
@@ -21,7 +23,7 @@ struct agent {
 	int sock;    /* to the engine */
 	int release; /* writing end of the pipe on which the command waits, or -1 */
 	int child_signal;
-	pid_t command;
+	pid_t command; /* 0: none, in a namespace that was joined */
 };
 
 static void log_tun_error(const char *step, int err)
@@ -35,38 +37,75 @@ static void log_tun_error(const char *step, int err)
 	log_err("Can't make the tap device: %s: %s%s", step, strerror(err), hint);
 }
 
+/* What shows who listens inside. That it can't be had is no reason to fail. */
+static void add_views(struct agent_message *m, struct agent_fds *fds)
+{
+	struct ports_view v;
+	int r = ports_view_open(&v);
+
+	if (r < 0) {
+		log_debug("sock_diag: %s", strerror(-r));
+		return;
+	}
+	m->ready.views = AGENT_VIEW_DIAG;
+	fds->fd[fds->count++] = take_fd(&v.diag);
+	for (unsigned f = 0; f < IP_FAMILIES; f++) {
+		if (v.sockstat[f] < 0)
+			continue;
+		m->ready.views |= AGENT_VIEW_STAT(f);
+		fds->fd[fds->count++] = take_fd(&v.sockstat[f]);
+	}
+}
+
 /* Tap, addresses, routes, and the message that they are there. false: the user was told why not. */
-static bool set_up_network(const struct pasta_config *cfg, int sock)
+static bool set_up_network(const struct pasta_config *cfg, struct agent_message *ready,
+			   struct agent_fds *fds)
 {
 	struct tap_features features = {0};
 	struct netconf_result result = {0};
-	struct agent_message m;
-	cleanup_fd int tap = -1;
 	const char *step = "";
-	int r = tun_open(cfg->net.ifname, &features, &tap, &step);
+	int sample, tap = -1, r = tun_open(cfg->net.ifname, &features, &tap, &step);
 
 	if (r < 0) {
 		log_tun_error(step, -r);
 		return false;
 	}
+	fds->fd[fds->count++] = tap;
+	sample = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (sample < 0) {
+		log_err("Can't make a socket in the namespace: %s", strerror(errno));
+		return false;
+	}
+	fds->fd[fds->count++] = sample;
 	r = netconf_apply(&cfg->net, &result, &step);
 	if (r < 0) {
 		log_err("Can't set up the network of the namespace: %s: %s", step, strerror(-r));
 		return false;
 	}
-	agent_ready_pack(&m, &features, &result);
-	r = agent_message_send(sock, &m, tap);
+	agent_ready_pack(ready, &features, &result);
+	if (cfg->wants_ports)
+		add_views(ready, fds);
+	return true;
+}
+
+static bool say_ready(int sock, const struct agent_message *ready, struct agent_fds *fds)
+{
+	int r = agent_message_send(sock, ready, fds->fd, fds->count);
+
 	if (r < 0)
 		log_debug("Engine is gone: %s", strerror(-r));
+	agent_fds_close(fds);
 	return r == 0;
 }
 
 static _Noreturn void run_command(const struct pasta_config *cfg, int sock, int release)
 {
+	struct agent_message ready;
+	struct agent_fds fds = {0};
 	char byte;
 
 	namespace_furnish(cfg->hostname);
-	if (!set_up_network(cfg, sock))
+	if (!set_up_network(cfg, &ready, &fds) || !say_ready(sock, &ready, &fds))
 		_exit(EXIT_FAILURE);
 	/* End of file instead of the byte: the agent died, and this process is about to. */
 	if (read(release, &byte, 1) != 1)
@@ -90,7 +129,7 @@ static _Noreturn void command_ended(const struct agent *a, const siginfo_t *info
 		if (tcgetpgrp(fd) > 0)
 			m.exited.has_terminal = 1;
 	}
-	_exit(agent_message_send(a->sock, &m, -1) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+	_exit(agent_message_send(a->sock, &m, NULL, 0) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 static void reap(const struct agent *a)
@@ -116,22 +155,36 @@ static bool signal_was_delivered(const struct agent *a, const struct agent_messa
 	return m->signal.from_terminal && getpgid(a->command) == getpgrp();
 }
 
+static void let_command_start(struct agent *a)
+{
+	if (a->release < 0)
+		return;
+	if (write(a->release, "", 1) != 1)
+		_exit(EXIT_FAILURE);
+	fd_close(&a->release);
+}
+
 static void handle(struct agent *a)
 {
 	struct agent_message m;
-	cleanup_fd int fd = -1;
-	int r = agent_message_receive(a->sock, ENGINE_TO_AGENT, &m, &fd);
+	struct agent_fds fds cleanup_agent_fds = {0};
+	int r = agent_message_receive(a->sock, ENGINE_TO_AGENT, false, &m, &fds);
 
 	if (r == -EAGAIN)
 		return;
 	if (r < 0)
 		_exit(EXIT_FAILURE); /* no network without an engine */
-	if (m.type == AGENT_RELEASE && a->release >= 0) {
-		if (write(a->release, "", 1) != 1)
+	switch (m.type) {
+	case AGENT_RELEASE:
+		let_command_start(a);
+		break;
+	case AGENT_SIGNAL:
+		if (a->command > 0 && !signal_was_delivered(a, &m))
+			kill(a->command, (int)m.signal.number); /* fails if it has just ended */
+		break;
+	default:
+		if (agent_sockets_serve(a->sock, &m) < 0)
 			_exit(EXIT_FAILURE);
-		fd_close(&a->release);
-	} else if (m.type == AGENT_SIGNAL && !signal_was_delivered(a, &m)) {
-		kill(a->command, (int)m.signal.number); /* fails if it has just ended */
 	}
 }
 
@@ -142,7 +195,8 @@ static _Noreturn void serve(struct agent *a)
 
 	/* The child may have ended before SIGCHLD was blocked; ignored by default, the signal is
 	 * lost then. */
-	reap(a);
+	if (a->command > 0)
+		reap(a);
 	for (;;) {
 		if (poll(fds, 2, -1) < 0) {
 			if (errno == EINTR)
@@ -156,38 +210,91 @@ static _Noreturn void serve(struct agent *a)
 	}
 }
 
-/* Leaves only 0 to 2 and the two given, as descriptors 3 and 4. */
-static int keep_descriptors(int *a, int *b)
+/* Leaves only 0 to 2 and those given, which move to 3 and on. */
+static int keep_descriptors(int *const fds[], unsigned count)
 {
-	int copy_a = fcntl(*a, F_DUPFD_CLOEXEC, 5), copy_b = fcntl(*b, F_DUPFD_CLOEXEC, 5);
+	const int first = STDERR_FILENO + 1;
 
-	if (copy_a < 0 || copy_b < 0 || dup3(copy_a, 3, O_CLOEXEC) < 0 ||
-	    dup3(copy_b, 4, O_CLOEXEC) < 0 || close_range(5, ~0U, 0) < 0)
-		return -errno;
-	*a = 3;
-	*b = 4;
-	return 0;
+	for (unsigned i = 0; i < count; i++) {
+		*fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, first + (int)count);
+		if (*fds[i] < 0)
+			return -errno;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		*fds[i] = dup3(*fds[i], first + (int)i, O_CLOEXEC);
+		if (*fds[i] < 0)
+			return -errno;
+	}
+	return close_range((unsigned)first + count, ~0U, 0) < 0 ? -errno : 0;
 }
 
-static int seal(struct agent *a, const char **step)
+static int watch_children(struct agent *a)
 {
 	sigset_t child;
-	int r;
 
-	log_keep_stderr_only();
-	*step = "close_range";
-	r = keep_descriptors(&a->sock, &a->release);
-	if (r < 0)
-		return r;
-	*step = "signalfd";
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &child, NULL) < 0)
 		return -errno;
 	a->child_signal = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (a->child_signal < 0)
+	return a->child_signal < 0 ? -errno : 0;
+}
+
+static int seal(struct agent *a, const struct pasta_config *cfg, const char **step)
+{
+	int *const kept[] = {&a->sock, &a->release};
+	int r;
+
+	log_keep_stderr_only();
+	*step = "close_range";
+	r = keep_descriptors(kept, 2);
+	if (r < 0)
+		return r;
+	*step = "signalfd";
+	r = watch_children(a);
+	if (r < 0)
+		return r;
+	/* Its root is the caller's own user, and nobody else has a number in there. */
+	r = sandbox_agent_enter(NULL, cfg->wants_listeners, step);
+	return r < 0 ? r : sandbox_seal(SANDBOX_AGENT, step);
+}
+
+/* Nothing but the engine's end ends this one: neither a terminal nor who signals a whole group. */
+static int ignore_signals(void)
+{
+	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+		if (signal(ignored[i], SIG_IGN) == SIG_ERR)
+			return -errno;
+	}
+	return setsid() < 0 ? -errno : 0;
+}
+
+/* ready: descriptors that are still to be sent. *null: /dev/null, for stderr in the end. */
+static int seal_joined(struct agent *a, const struct pasta_config *cfg, struct agent_fds *ready,
+		       int *null, const char **step)
+{
+	int *kept[2 + AGENT_FDS_MAX] = {&a->sock, null};
+	unsigned count = 2;
+	int r;
+
+	log_keep_stderr_only();
+	malloc_trim(0); /* what libnl and the caller had */
+	*step = "/dev/null";
+	*null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (*null < 0 || dup2(*null, STDIN_FILENO) < 0 || dup2(*null, STDOUT_FILENO) < 0)
 		return -errno;
-	r = sandbox_agent_enter(step);
+	*step = "close_range";
+	for (unsigned i = 0; i < ready->count; i++)
+		kept[count++] = &ready->fd[i];
+	r = keep_descriptors(kept, count);
+	if (r < 0)
+		return r;
+	*step = "setsid";
+	r = ignore_signals();
+	if (r == 0)
+		r = sandbox_agent_enter(&cfg->identity, cfg->wants_listeners, step);
 	return r < 0 ? r : sandbox_seal(SANDBOX_AGENT, step);
 }
 
@@ -224,7 +331,7 @@ _Noreturn void agent_run(const struct pasta_config *cfg, int sock, uid_t uid, gi
 		run_command(cfg, sock, release[0]);
 	}
 	a.release = release[1];
-	r = seal(&a, &step);
+	r = seal(&a, cfg, &step);
 	if (r < 0)
 		fail(step, -r);
 	serve(&a);
@@ -233,10 +340,27 @@ _Noreturn void agent_run(const struct pasta_config *cfg, int sock, uid_t uid, gi
 _Noreturn void agent_run_joined(const struct pasta_config *cfg,
 				const struct namespace_target *target, int sock)
 {
+	struct agent a = {.sock = sock, .release = -1, .child_signal = -1};
+	struct agent_message ready;
+	struct agent_fds fds = {0};
+	const char *step = "";
+	int null = -1, r;
+
 	/* The namespace may hold anything, so not dumpable before entering it. */
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		fail("PR_SET_DUMPABLE", errno);
-	if (namespace_target_join(target) < 0 || !set_up_network(cfg, sock))
+	if (namespace_target_join(target) < 0 || !set_up_network(cfg, &ready, &fds))
 		_exit(EXIT_FAILURE);
-	_exit(EXIT_SUCCESS);
+	if (!agent_stays(cfg))
+		_exit(say_ready(sock, &ready, &fds) ? EXIT_SUCCESS : EXIT_FAILURE);
+	r = seal_joined(&a, cfg, &fds, &null, &step);
+	if (r < 0)
+		fail(step, -r);
+	if (!say_ready(a.sock, &ready, &fds))
+		_exit(EXIT_FAILURE);
+	/* A caller that reads what pasta says waits until nobody has the pipe any more. */
+	if (cfg->background && dup3(null, STDERR_FILENO, 0) < 0)
+		fail("/dev/null", errno);
+	fd_close(&null);
+	serve(&a);
 }

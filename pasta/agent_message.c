@@ -6,67 +6,135 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FDS_MAX 4 /* room for more than any row allows, so that surplus ones are seen and closed   \
-		   */
-
 struct message_row {
 	enum agent_direction direction;
-	unsigned fds;
-	bool (*valid)(const struct agent_message *m);
+	/* Descriptors that come with it, or negative if its values are not valid. */
+	int (*fds)(const struct agent_message *m);
 };
 
-static bool ready_valid(const struct agent_message *m)
+static int ready_fds(const struct agent_message *m)
 {
 	const uint32_t features =
 	    AGENT_FEATURE_CSUM | AGENT_FEATURE_TCP_GSO | AGENT_FEATURE_UDP_GSO;
+	const uint32_t views = AGENT_VIEW_DIAG | AGENT_VIEW_STAT(IP_V4) | AGENT_VIEW_STAT(IP_V6);
 
-	return !(m->ready.features & ~features) && !(m->ready.unsupported >> IP_FAMILIES);
+	if (m->ready.features & ~features || m->ready.unsupported >> IP_FAMILIES ||
+	    m->ready.views & ~views)
+		return -1;
+	return 2 + __builtin_popcount(m->ready.views);
 }
 
-static bool exited_valid(const struct agent_message *m)
+static int exited_fds(const struct agent_message *m)
 {
-	return m->exited.status <= 255 && m->exited.has_terminal <= 1;
+	return m->exited.status <= 255 && m->exited.has_terminal <= 1 ? 0 : -1;
 }
 
-static bool release_valid(const struct agent_message *m)
+static int release_fds(const struct agent_message *m)
 {
 	(void)m;
-	return true;
+	return 0;
 }
 
 /* The four that the engine passes on: a subverted engine can do to the command what Ctrl-C can, no
  * more. */
-static bool signal_valid(const struct agent_message *m)
+static int signal_fds(const struct agent_message *m)
 {
-	return m->signal.from_terminal <= 1 &&
-	       (m->signal.number == SIGTERM || m->signal.number == SIGINT ||
-		m->signal.number == SIGHUP || m->signal.number == SIGQUIT);
+	bool known = m->signal.number == SIGTERM || m->signal.number == SIGINT ||
+		     m->signal.number == SIGHUP || m->signal.number == SIGQUIT;
+
+	return known && m->signal.from_terminal <= 1 ? 0 : -1;
+}
+
+static bool sockets_valid(const struct agent_message *m)
+{
+	return m->sockets.kind < AGENT_SOCKET_KINDS && m->sockets.count <= AGENT_FDS_MAX;
+}
+
+/* A subverted engine can have sockets and listeners of the namespace, with which it shares a
+ * network anyway. */
+static int make_fds(const struct agent_message *m)
+{
+	return sockets_valid(m) && m->sockets.count > 0 && !m->sockets.error ? 0 : -1;
+}
+
+static bool is_errno(uint32_t e)
+{
+	return e < 4096; /* MAX_ERRNO of the kernel */
+}
+
+/* What the sockets are is looked at where they are taken in (ns_sockets.c). */
+static int sockets_fds(const struct agent_message *m)
+{
+	return sockets_valid(m) && is_errno(m->sockets.error) ? (int)m->sockets.count : -1;
+}
+
+static int listen_fds(const struct agent_message *m)
+{
+	bool proto = m->listen.proto == IPPROTO_TCP || m->listen.proto == IPPROTO_UDP;
+	bool ports = m->listen.first > 0 && m->listen.first <= m->listen.last &&
+		     m->listen.last - m->listen.first < AGENT_FDS_MAX;
+	bool name = memchr(m->listen.ifname, '\0', sizeof(m->listen.ifname));
+
+	return proto && ports && name && m->listen.dual_stack <= 1 ? 0 : -1;
+}
+
+static int listening_fds(const struct agent_message *m)
+{
+	int sockets = 0;
+
+	if (m->listening.count > AGENT_FDS_MAX)
+		return -1;
+	for (unsigned i = 0; i < m->listening.count; i++) {
+		if (!is_errno(m->listening.error[i]))
+			return -1;
+		sockets += !m->listening.error[i];
+	}
+	return sockets;
 }
 
 static const struct message_row rows[AGENT_TYPES] = {
-    [AGENT_READY] = {AGENT_TO_ENGINE, 1, ready_valid},
-    [AGENT_EXITED] = {AGENT_TO_ENGINE, 0, exited_valid},
-    [AGENT_RELEASE] = {ENGINE_TO_AGENT, 0, release_valid},
-    [AGENT_SIGNAL] = {ENGINE_TO_AGENT, 0, signal_valid},
+    [AGENT_READY] = {AGENT_TO_ENGINE, ready_fds},
+    [AGENT_EXITED] = {AGENT_TO_ENGINE, exited_fds},
+    [AGENT_RELEASE] = {ENGINE_TO_AGENT, release_fds},
+    [AGENT_SIGNAL] = {ENGINE_TO_AGENT, signal_fds},
+    [AGENT_MAKE] = {ENGINE_TO_AGENT, make_fds},
+    [AGENT_SOCKETS] = {AGENT_TO_ENGINE, sockets_fds},
+    [AGENT_LISTEN] = {ENGINE_TO_AGENT, listen_fds},
+    [AGENT_LISTENING] = {AGENT_TO_ENGINE, listening_fds},
 };
 
-int agent_message_send(int sock, const struct agent_message *m, int fd)
+/* One more than any message carries, so that a surplus is seen. */
+union fd_control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE((AGENT_FDS_MAX + 1) * sizeof(int))];
+};
+
+void agent_fds_close(struct agent_fds *fds)
 {
-	char control[CMSG_SPACE(sizeof(int))] = {0};
+	for (unsigned i = 0; i < fds->count; i++)
+		fd_close(&fds->fd[i]);
+	fds->count = 0;
+}
+
+int agent_message_send(int sock, const struct agent_message *m, const int *fd, unsigned count)
+{
+	union fd_control control = {0};
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)m, .iov_len = sizeof(*m)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
-	if (fd >= 0) {
+	if (count > AGENT_FDS_MAX)
+		return -EINVAL;
+	if (count) {
 		struct cmsghdr *c;
 
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
 		c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+		c->cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(c), fd, count * sizeof(int));
 	}
 	do {
 		n = sendmsg(sock, &msg, MSG_NOSIGNAL);
@@ -74,9 +142,9 @@ int agent_message_send(int sock, const struct agent_message *m, int fd)
 	return n < 0 ? -errno : 0;
 }
 
-/* Moves all descriptors out of the control messages. Returns how many came; those past the first
- * are closed. */
-static unsigned collect_fds(struct msghdr *msg, int *first)
+/* Moves all descriptors out of the control messages. Returns how many came; those for which there
+ * is no room are closed. */
+static unsigned collect_fds(struct msghdr *msg, struct agent_fds *fds)
 {
 	unsigned count = 0;
 
@@ -90,8 +158,8 @@ static unsigned collect_fds(struct msghdr *msg, int *first)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (count++ == 0)
-				*first = fd;
+			if (count++ < AGENT_FDS_MAX)
+				fds->fd[fds->count++] = fd;
 			else
 				close(fd);
 		}
@@ -99,46 +167,54 @@ static unsigned collect_fds(struct msghdr *msg, int *first)
 	return count;
 }
 
-static bool message_fits(const struct agent_message *m, enum agent_direction direction,
-			 unsigned fds)
+/* cut: the kernel could not give us all of the descriptors that were sent, which is so when there
+ * is no room for them in our table (unix(7), SCM_RIGHTS). */
+static int check(const struct agent_message *m, enum agent_direction direction, unsigned fds,
+		 bool cut)
 {
 	const struct message_row *row;
+	int want;
 
 	if (m->type == 0 || m->type >= AGENT_TYPES)
-		return false;
+		return -EBADMSG;
 	row = &rows[m->type];
-	return row->direction == direction && row->fds == fds && row->valid(m);
+	want = row->direction == direction ? row->fds(m) : -1;
+	if (want < 0)
+		return -EBADMSG;
+	if (cut)
+		return fds < (unsigned)want ? -EMFILE : -EBADMSG;
+	return fds == (unsigned)want ? 0 : -EBADMSG;
 }
 
-int agent_message_receive(int sock, enum agent_direction direction, struct agent_message *m,
-			  int *fd)
+int agent_message_receive(int sock, enum agent_direction direction, bool wait,
+			  struct agent_message *m, struct agent_fds *fds)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	} control;
+	union fd_control control;
 	struct iovec iov = {.iov_base = m, .iov_len = sizeof(*m)};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
-	cleanup_fd int first = -1;
-	unsigned fds;
+	unsigned count;
 	ssize_t n;
+	int r;
 
+	fds->count = 0;
 	do {
-		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	fds = collect_fds(&msg, &first);
+	count = collect_fds(&msg, fds);
 	if (n == 0)
-		return -ECONNRESET;
-	if (n != sizeof(*m) || msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-	    !message_fits(m, direction, fds))
-		return -EBADMSG;
-	*fd = take_fd(&first);
-	return 0;
+		r = -ECONNRESET;
+	else if (n != sizeof(*m) || msg.msg_flags & MSG_TRUNC)
+		r = -EBADMSG;
+	else
+		r = check(m, direction, count, msg.msg_flags & MSG_CTRUNC);
+	if (r < 0)
+		agent_fds_close(fds);
+	return r;
 }
 
 void agent_ready_pack(struct agent_message *m, const struct tap_features *features,
@@ -165,4 +241,26 @@ void agent_ready_unpack(const struct agent_message *m, struct tap_features *feat
 		result->family_unsupported[f] = m->ready.unsupported & 1u << f;
 	memcpy(result->mac.b, m->ready.mac, sizeof(result->mac.b));
 	memcpy(result->link_local.b, m->ready.link_local, sizeof(result->link_local.b));
+}
+
+void agent_listen_pack(struct agent_message *m, const struct rule *rule, uint16_t first,
+		       uint16_t last)
+{
+	*m = (struct agent_message){.type = AGENT_LISTEN,
+				    .listen = {.proto = rule->proto,
+					       .dual_stack = rule->dual_stack,
+					       .first = first,
+					       .last = last}};
+	memcpy(m->listen.addr, rule->addr.b, sizeof(m->listen.addr));
+	memcpy(m->listen.ifname, rule->ifname, sizeof(m->listen.ifname));
+}
+
+void agent_listen_unpack(const struct agent_message *m, struct rule *rule)
+{
+	*rule = (struct rule){.proto = m->listen.proto,
+			      .dual_stack = m->listen.dual_stack,
+			      .first = m->listen.first,
+			      .last = m->listen.last};
+	memcpy(rule->addr.b, m->listen.addr, sizeof(rule->addr.b));
+	memcpy(rule->ifname, m->listen.ifname, sizeof(rule->ifname));
 }

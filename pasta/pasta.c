@@ -3,22 +3,32 @@
 
 #include <errno.h>
 #include <linux/if_tun.h>
+#include <linux/magic.h>
+#include <linux/netlink.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/log.h"
 #include "pasta/agent.h"
-#include "pasta/agent_message.h"
+#include "pasta/ns_sockets.h"
 #include "pasta/watch.h"
+
+/* How long the engine waits for an answer. */
+#define ANSWER_SECONDS 1
 
 struct pasta {
 	bool has_command;
+	bool agent_stays;
 	bool leads_session;
-	pid_t agent; /* a child to be waited for, or 0 */
+	pid_t agent; /* a child to be waited for, or 0; of another process once that is a daemon */
+	struct ns_sockets *sockets;
+	struct ports_view ports;
 	struct netns_watch *watch;
 	struct loop *loop;
 	struct loop_source agent_src;  /* the socket to the agent */
@@ -65,6 +75,7 @@ static int fork_agent(struct pasta *p, const struct pasta_config *cfg,
 		log_err("Can't fork: %s", strerror(-r));
 		p->agent = 0;
 	} else if (p->agent == 0) {
+		fd_close(&p->agent_src.fd); /* see above */
 		agent_run_joined(cfg, target, sock);
 	}
 	return r;
@@ -83,20 +94,81 @@ static int check_tap(int fd)
 	return 0;
 }
 
+static bool is_diag(int fd)
+{
+	int domain = 0, protocol = 0;
+	socklen_t len = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_NETLINK &&
+	       getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+	       protocol == NETLINK_SOCK_DIAG;
+}
+
+/* Reading anything else might take for ever. */
+static bool is_proc_file(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+static int take_views(struct pasta *p, uint32_t views, struct agent_fds *fds)
+{
+	unsigned next = 2;
+
+	if (views & AGENT_VIEW_DIAG) {
+		p->ports.diag = take_fd(&fds->fd[next++]);
+		if (!is_diag(p->ports.diag))
+			return -EBADMSG;
+	}
+	for (unsigned f = 0; f < IP_FAMILIES; f++) {
+		if (!(views & AGENT_VIEW_STAT(f)))
+			continue;
+		p->ports.sockstat[f] = take_fd(&fds->fd[next++]);
+		if (!is_proc_file(p->ports.sockstat[f]))
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int await_answer(void *arg);
+
+static int take_ready(struct pasta *p, const struct agent_message *m, struct agent_fds *fds)
+{
+	const struct timeval patience = {.tv_sec = ANSWER_SECONDS};
+	int sock = p->agent_src.fd, r = check_tap(fds->fd[0]);
+
+	if (r < 0)
+		return r;
+	r = take_views(p, m->ready.views, fds);
+	/* The set-up may have taken its time; from now on nobody waits long. */
+	if (r == 0 && p->agent_stays &&
+	    (setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
+	     setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0))
+		r = -errno;
+	if (r == 0)
+		r = ns_sockets_new(sock, fds->fd[1], await_answer, p, &p->sockets);
+	if (r == 0 && !p->agent_stays)
+		ns_sockets_lost(p->sockets);
+	if (r < 0)
+		log_err("Can't work with the agent: %s", strerror(-r));
+	return r;
+}
+
 static int await_ready(struct pasta *p, int *tap, struct tap_features *features,
 		       struct netconf_result *result)
 {
 	struct agent_message m;
-	cleanup_fd int fd = -1;
-	int r = agent_message_receive(p->agent_src.fd, AGENT_TO_ENGINE, &m, &fd);
+	struct agent_fds fds cleanup_agent_fds = {0};
+	int r = agent_message_receive(p->agent_src.fd, AGENT_TO_ENGINE, true, &m, &fds);
 
 	if (r == 0 && m.type == AGENT_READY)
-		r = check_tap(fd);
+		r = take_ready(p, &m, &fds);
 	else if (r == 0)
 		r = -ECHILD; /* EXITED: the set-up failed and said why */
 	else if (r == -EBADMSG)
 		log_err("Malformed message from the agent");
-	if (!p->has_command || r == -ECONNRESET) {
+	if (!p->agent_stays || r == -ECONNRESET) {
 		int status = reap_agent(p);
 
 		if (r == -ECONNRESET && status >= 128)
@@ -104,8 +176,10 @@ static int await_ready(struct pasta *p, int *tap, struct tap_features *features,
 	}
 	if (r < 0)
 		return r;
+	if (!p->agent_stays)
+		fd_close(&p->agent_src.fd);
 	agent_ready_unpack(&m, features, result);
-	*tap = take_fd(&fd);
+	*tap = take_fd(&fds.fd[0]);
 	return 0;
 }
 
@@ -156,6 +230,8 @@ int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd,
 	if (r == 0) {
 		target->user = target->net = target->pid = -1;
 		p->has_command = !cfg->target_pid && !cfg->netns;
+		p->agent_stays = agent_stays(cfg);
+		p->ports = (struct ports_view){-1, {-1, -1}};
 		p->leads_session = getsid(0) == getpid();
 		p->agent_src.fd = p->signal_src.fd = -1;
 		p->terminal = p->has_command ? find_terminal() : -1;
@@ -181,30 +257,79 @@ bool pasta_has_command(const struct pasta *p)
 	return p->has_command;
 }
 
-static void agent_spoke(struct loop_source *src, uint32_t events, usec_t now)
+static void stop(struct pasta *p, int status)
 {
-	struct pasta *p = container_of(src, struct pasta, agent_src);
-	struct agent_message m;
-	cleanup_fd int fd = -1;
-	int r = agent_message_receive(src->fd, AGENT_TO_ENGINE, &m, &fd);
+	ns_sockets_lost(p->sockets);
+	if (!p->loop)
+		return; /* not begun: who waits for an answer gets an error */
+	loop_remove(p->loop, &p->agent_src);
+	loop_stop(p->loop, status);
+}
 
-	(void)events;
-	(void)now;
-	if (r == -EAGAIN)
-		return;
-	loop_remove(p->loop, src);
-	if (r == 0 && m.type == AGENT_EXITED) {
-		p->terminal_taken = m.exited.has_terminal;
-		loop_stop(p->loop, (int)m.exited.status);
+/* r: how receiving m went. No message after it will be heard. */
+static int last_message(struct pasta *p, int r, const struct agent_message *m)
+{
+	int status = EXIT_FAILURE;
+
+	if (r == 0 && m->type == AGENT_EXITED) {
+		p->terminal_taken = m->exited.has_terminal;
+		status = (int)m->exited.status;
 	} else if (r == -ECONNRESET) {
-		int status = reap_agent(p);
+		int end = reap_agent(p);
 
-		log_err("The agent ended, and the namespace with it");
-		loop_stop(p->loop, status >= 128 ? status : EXIT_FAILURE);
+		log_err("The agent ended, and the network of the namespace with it");
+		status = end >= 128 ? end : EXIT_FAILURE;
 	} else {
 		log_err("Malformed message from the agent");
-		loop_stop(p->loop, EXIT_FAILURE);
 	}
+	stop(p, status);
+	return -ECHILD;
+}
+
+/* 0 if a message came and the agent is still to be reckoned with, -EAGAIN if none came, -ECHILD if
+ * it was the last one. */
+static int hear_agent(struct pasta *p, bool wait)
+{
+	struct agent_message m;
+	struct agent_fds fds cleanup_agent_fds = {0};
+	int r = agent_message_receive(p->agent_src.fd, AGENT_TO_ENGINE, wait, &m, &fds);
+
+	if (r == -EAGAIN)
+		return r;
+	if ((r == 0 || r == -EMFILE) && (m.type == AGENT_SOCKETS || m.type == AGENT_LISTENING)) {
+		r = ns_sockets_answer(p->sockets, &m, &fds);
+		if (r == 0)
+			return 0;
+	}
+	return last_message(p, r, &m);
+}
+
+static int await_answer(void *arg)
+{
+	return hear_agent(arg, true);
+}
+
+static void agent_spoke(struct loop_source *src, uint32_t events, usec_t now)
+{
+	(void)events;
+	(void)now;
+	(void)hear_agent(container_of(src, struct pasta, agent_src), false);
+}
+
+struct side_sockets *pasta_sides(struct pasta *p)
+{
+	return ns_sockets_sides(p->sockets);
+}
+
+int pasta_listen(struct pasta *p, const struct rule *rule, uint16_t first, uint16_t last,
+		 int results[PASTA_LISTEN_MAX])
+{
+	return ns_sockets_listen(p->sockets, rule, first, last, results);
+}
+
+const struct ports_view *pasta_ports(const struct pasta *p)
+{
+	return p->ports.diag >= 0 ? &p->ports : NULL;
 }
 
 /* A signal that the terminal sent went to its whole foreground group, the command included. Only
@@ -232,7 +357,7 @@ static void signal_came(struct loop_source *src, uint32_t events, usec_t now)
 	}
 	m.signal.number = info.ssi_signo;
 	m.signal.from_terminal = reached_group(p, &info);
-	r = agent_message_send(p->agent_src.fd, &m, -1);
+	r = agent_message_send(p->agent_src.fd, &m, NULL, 0);
 	if (r < 0)
 		log_debug("Signal %u not passed on: %s", info.ssi_signo, strerror(-r));
 }
@@ -270,11 +395,9 @@ int pasta_attach(struct pasta *p, struct loop *loop)
 
 	p->loop = loop;
 	r = watch_signals(p);
-	if (r == 0 && p->has_command) {
+	if (r == 0 && p->agent_stays) {
 		p->agent_src.ready = agent_spoke;
-		r = fd_set_nonblock(p->agent_src.fd);
-		if (r == 0)
-			r = loop_add(loop, &p->agent_src, EPOLLIN);
+		r = loop_add(loop, &p->agent_src, EPOLLIN);
 	}
 	if (r == 0 && p->watch)
 		r = netns_watch_attach(p->watch, loop);
@@ -286,7 +409,7 @@ int pasta_attach(struct pasta *p, struct loop *loop)
 int pasta_release(struct pasta *p)
 {
 	const struct agent_message m = {.type = AGENT_RELEASE};
-	int r = p->has_command ? agent_message_send(p->agent_src.fd, &m, -1) : 0;
+	int r = p->has_command ? agent_message_send(p->agent_src.fd, &m, NULL, 0) : 0;
 
 	if (r < 0)
 		log_err("Can't start the command: %s", strerror(-r));
@@ -297,7 +420,7 @@ void pasta_leave(struct pasta *p, int tap_fd)
 {
 	if (!p->agent)
 		return;
-	if (tap_fd >= 0 && ioctl(tap_fd, TUNSETPERSIST, 1) < 0)
+	if (p->has_command && tap_fd >= 0 && ioctl(tap_fd, TUNSETPERSIST, 1) < 0)
 		log_debug("TUNSETPERSIST: %s", strerror(errno));
 	/* Ends the agent, if it isn't ending anyway, and with it all that is left in there. */
 	if (p->loop)
@@ -313,6 +436,8 @@ void pasta_free(struct pasta *p)
 	if (!p)
 		return;
 	pasta_leave(p, -1);
+	ns_sockets_free(p->sockets);
+	ports_view_close(&p->ports);
 	netns_watch_free(p->watch);
 	if (p->loop && p->signal_src.fd >= 0)
 		loop_remove(p->loop, &p->signal_src);

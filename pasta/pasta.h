@@ -8,6 +8,7 @@
 #include "host/ports.h"
 #include "nat/forward.h"
 #include "pasta/netconf.h"
+#include "seccomp/sandbox.h"
 #include "tap/tap.h"
 
 struct pasta;
@@ -22,6 +23,15 @@ struct pasta_config {
 	bool netns_only, netns_quit;
 	const char *hostname; /* -H, or NULL: pasta- and the host's */
 	struct netconf net;
+
+	/* What else is wanted of the agent; one in a namespace that is joined stays only if
+	 * something is. */
+	bool wants_sockets;   /* sockets inside, for spliced flows */
+	bool wants_listeners; /* listening sockets inside: pasta_listen() */
+	bool wants_ports;     /* who listens inside: pasta_ports() */
+	/* The engine goes to the background: a process inside lets the caller's descriptors go. */
+	bool background;
+	struct sandbox_identity identity; /* of a process in a namespace that is joined */
 };
 
 /* Forks the agent, which makes or joins the namespaces, opens the tap, sets up the network and
@@ -44,15 +54,15 @@ int pasta_release(struct pasta *p) must_check;
  * doesn't wait for it. Belongs to p. */
 struct side_sockets *pasta_sides(struct pasta *p);
 
-/* Ports that one call of pasta_listen() may ask for; a message can carry 253 descriptors
- * (unix(7)). */
+/* Ports that one call of pasta_listen() may ask for. */
 #define PASTA_LISTEN_MAX 128
 
 /* Has the agent open the sockets of a rule for ports first..last, PASTA_LISTEN_MAX at most, by
  * forward_open() inside, and waits for its answer, a second at most. results[i] is for port
  * first + i: a descriptor, the caller's, or negative errno. Good from pasta_start() on and after
  * pasta_attach() as well: whatever else the agent says in between is not lost. 0; or negative errno
- * if the agent is gone, silent or talks nonsense, and then nothing is open. */
+ * if the agent is gone, silent or talks nonsense, and then nothing is open. For a pasta_config with
+ * wants_listeners. */
 int pasta_listen(struct pasta *p, const struct rule *rule, uint16_t first, uint16_t last,
 		 int results[PASTA_LISTEN_MAX]) must_check;
 

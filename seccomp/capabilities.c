@@ -23,7 +23,7 @@ static int drop_bounding(void)
 	return errno == EINVAL && cap > 0 ? 0 : -errno;
 }
 
-static bool all_gone(bool bounding)
+static bool only_kept(int keep, bool bounding)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
@@ -32,7 +32,9 @@ static bool all_gone(bool bounding)
 	if (syscall(SYS_capget, &header, data) < 0)
 		return false;
 	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-		if (data[i].effective || data[i].permitted || data[i].inheritable)
+		uint32_t kept = keep >= 0 && (unsigned)keep / 32 == i ? 1U << keep % 32 : 0;
+
+		if (data[i].effective != kept || data[i].permitted != kept || data[i].inheritable)
 			return false;
 	}
 	for (unsigned cap = 0; (in_bounding = prctl(PR_CAPBSET_READ, cap)) >= 0; cap++) {
@@ -43,15 +45,17 @@ static bool all_gone(bool bounding)
 	return true;
 }
 
-int step_capabilities(void)
+int step_capabilities(int keep)
 {
 	int r = drop_bounding(); /* first: it needs CAP_SETPCAP */
 
 	if (r < 0 && r != -EPERM)
 		return r;
 	capng_clear(CAPNG_SELECT_CAPS);
+	if (keep >= 0 && capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, (unsigned)keep))
+		return -EINVAL;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
 	    capng_apply(CAPNG_SELECT_CAPS) < 0)
 		return -errno;
-	return all_gone(r == 0) ? r : -EIO;
+	return only_kept(keep, r == 0) ? r : -EIO;
 }

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "seccomp/steps.h"
 
@@ -144,6 +145,16 @@ static const struct profile_call agent[] = {
     CALL(getpgrp),
     CALL(getpgid),
     CALL_EQ(ioctl, 1, TIOCGPGRP),
+    /* Sockets inside for the engine, with and without an address. */
+    SOCKET(AF_INET, SOCK_STREAM),
+    SOCKET(AF_INET, SOCK_DGRAM),
+    SOCKET(AF_INET6, SOCK_STREAM),
+    SOCKET(AF_INET6, SOCK_DGRAM),
+    CALL(setsockopt),
+    CALL(bind),
+    CALL(listen),
+    /* The caller's stderr is let go when all is set up. */
+    CALL_EQ(dup3, 1, STDERR_FILENO),
 };
 
 #define LIST(calls)                                                                                \

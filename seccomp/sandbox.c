@@ -2,6 +2,7 @@
 #include "seccomp/sandbox.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
 
@@ -47,17 +48,34 @@ int sandbox_engine_enter(const struct sandbox_identity *id, bool pid_ns, const c
 	if (r < 0)
 		return r;
 	*step = "capabilities";
-	r = step_capabilities();
+	r = step_capabilities(-1);
 	if (r < 0 && !(refused && r == -EPERM))
 		return r;
 	*step = refused ? "own namespaces" : NULL;
 	return 0;
 }
 
-int sandbox_agent_enter(const char **step)
+/* A user namespace that was joined may not have that user: then its root, if it has one, and else
+ * whoever this is stays without a number in there. */
+static int agent_identity(const struct sandbox_identity *id)
 {
-	int r;
+	const struct sandbox_identity root = {.change = true};
+	int r = step_identity(id);
 
+	if (r == -EINVAL)
+		r = step_identity(&root);
+	return r == -EINVAL ? 0 : r;
+}
+
+int sandbox_agent_enter(const struct sandbox_identity *id, bool binds, const char **step)
+{
+	int r = 0;
+
+	*step = "user and group";
+	if (id && id->change)
+		r = agent_identity(id);
+	if (r < 0)
+		return r;
 	*step = "own mount namespace";
 	if (unshare(CLONE_NEWNS) < 0)
 		return -errno;
@@ -66,7 +84,7 @@ int sandbox_agent_enter(const char **step)
 	if (r < 0)
 		return r;
 	*step = "capabilities";
-	return step_capabilities();
+	return step_capabilities(binds ? CAP_NET_BIND_SERVICE : -1);
 }
 
 int sandbox_seal(enum sandbox_profile profile, const char **step)

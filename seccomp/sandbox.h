@@ -29,9 +29,12 @@ int sandbox_identity_get(const char *runas, struct sandbox_identity *out) must_c
 int sandbox_engine_enter(const struct sandbox_identity *id, bool pid_ns,
 			 const char **step) must_check;
 
-/* Agent, which stays in the namespaces of the command: a mount namespace of its own, empty
- * read-only root, capabilities gone. */
-int sandbox_agent_enter(const char **step) must_check;
+/* Agent, which stays in the network namespace of the guest: a mount namespace of its own, empty
+ * read-only root, capabilities gone but, if it binds, CAP_NET_BIND_SERVICE: for ports below
+ * net.ipv4.ip_unprivileged_port_start of that namespace, since it can't leave it. Another user if
+ * id is not NULL and says so. */
+int sandbox_agent_enter(const struct sandbox_identity *id, bool binds,
+			const char **step) must_check;
 
 /* Not dumpable, no_new_privs, filter. From here on a call that is not allowed ends the process with
  * a line naming it. */

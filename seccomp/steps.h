@@ -16,9 +16,10 @@ int step_identity(const struct sandbox_identity *id) must_check;
 /* An empty read-only root, in the mount namespace that this process already has for itself. */
 int step_empty_root(void) must_check;
 
-/* No capability in any set. -EPERM if the bounding set must stay for lack of CAP_SETPCAP; all
- * others are empty then. */
-int step_capabilities(void) must_check;
+/* No capability in any set, but for one to keep (-1: none), which stays permitted and effective.
+ * -EPERM if the bounding set must stay for lack of CAP_SETPCAP; the others are as they should be
+ * then. */
+int step_capabilities(int keep) must_check;
 
 /* Loads a profile's filter; no_new_privs is set already. */
 int step_filter(enum sandbox_profile profile) must_check;

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import re
 import signal
 import struct
 
@@ -26,9 +27,13 @@ def root_of(pid):
     return os.listdir(f"/proc/{pid}/root/")
 
 
-def assert_confined(pid):
+NET_BIND_SERVICE = 1 << 10
+
+
+def assert_confined(pid, keeps=0):
+    """keeps: the capabilities that it has left, as bits."""
     s = status(pid)
-    assert {c: s[c] for c in CAPABILITY_SETS} == {c: "0" * 16 for c in CAPABILITY_SETS}
+    assert [int(s[c], 16) for c in CAPABILITY_SETS] == [0, keeps, keeps, 0, 0]
     assert (s["NoNewPrivs"], s["Seccomp"], s["Threads"]) == ("1", "2", "1")
     assert root_of(pid) == [] and os.readlink(f"/proc/{pid}/cwd") == "/"
     # Not dumpable: what is in /proc/PID belongs to root, whoever the process is.
@@ -70,10 +75,12 @@ def kinds_of_descriptors(pid):
 
 
 @each_user
-def test_agent(bed, root):
-    p = bed.pasta_bg(root=root)
+@pytest.mark.parametrize("options, keeps", [("-T none -U none", 0), ("", NET_BIND_SERVICE)],
+                         ids=["no listeners", "auto"])
+def test_agent(bed, root, options, keeps):
+    p = bed.pasta_bg(f"--config-net {options}", root=root)
     agent = agent_of(p)
-    assert_confined(agent)
+    assert_confined(agent, keeps)
     assert ns_of(agent) == ns_of(p.guest_pid)
     assert ns_of(agent, "mnt") not in (ns_of(p.guest_pid, "mnt"), ns_of(bed.host_ns.pid, "mnt"))
     # The terminal (or what stands for it), the engine's socket and a signalfd.
@@ -102,14 +109,71 @@ def test_daemon(bed):
     assert ns_of(pid) == ns_of(bed.host_ns.pid)
     assert status(pid)["NSpid"].split()[-1] == "1"
     assert [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)] == ["/dev/null"] * 3
-    # Only the descriptors that it needs: no folder of the caller's, no namespace.
+    # Only the descriptors that it needs: no folder of the caller's, no namespace. The counters are those of the guest.
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-    assert not [link for link in links if link.startswith("/") and link not in ("/dev/null", "/dev/net/tun")], links
+    files = {re.sub("^/proc/[0-9]+/net/", "", link) for link in links if link.startswith("/")}
+    assert files == {"/dev/null", "/dev/net/tun", "sockstat", "sockstat6"}, links
     assert not [link for link in links if link.startswith(("net:", "user:"))], links
-    # And nobody of pasta's in the namespace.
-    assert [q for q in descendants(holder.pid)] == []
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: not alive(pid), what="end of pasta")
+
+
+def in_netns_of(pid):
+    """Processes in its network namespace, itself apart."""
+    here = ns_of(pid)
+    return [q for q in map(int, filter(str.isdigit, os.listdir("/proc"))) if q != pid and ns_of(q) == here]
+
+
+def start_joined(bed, root, *options):
+    """A pasta in the background in a namespace that exists, of the same user as the caller: who holds it, and pasta's PID."""
+    file = bed.root_tmp / "pid" if root else bed.tmp / "pid"
+    if root:
+        holder = bed.host_bg(["unshare", "-n", "sh", "-c", "echo ready; exec sleep infinity"], ready="ready").pid
+    else:
+        holder = bed.netns_of_user().pid
+    (bed.host if root else bed.user)([*bed.pasta_argv(["--config-net", "--pid", file, *options]), str(holder)], check=True)
+    return holder, int(file.read_text())
+
+
+@each_user
+@pytest.mark.parametrize("options, keeps", [("-T none -U none", 0), ("-T auto -U none", NET_BIND_SERVICE)])
+def test_agent_in_a_joined_namespace(bed, root, options, keeps):
+    holder, pid = start_joined(bed, root, *options.split())
+    [agent] = in_netns_of(holder)
+    assert_confined(agent, keeps)
+    s = status(agent)
+    assert s["Uid"].split() == [str(65534 if root else UID)] * 4
+    assert s["Groups"].split() == []
+    assert ns_of(agent, "user") == ns_of(holder, "user")
+    assert ns_of(agent, "mnt") not in (ns_of(holder, "mnt"), ns_of(bed.host_ns.pid, "mnt"))
+    # Nothing of the caller's, neither pipes nor terminal; the engine's socket.
+    links = [os.readlink(f"/proc/{agent}/fd/{fd}") for fd in sorted(os.listdir(f"/proc/{agent}/fd"))]
+    assert links[:3] == ["/dev/null"] * 3 and links[3].startswith("socket:") and len(links) == 4, links
+    assert os.getsid(agent) == agent
+    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        os.kill(agent, sig)
+    assert alive(agent) and alive(pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(agent), 1, "end of the agent")
+    assert alive(holder)
+
+
+def test_nobody_stays_inside_for_nothing(bed):
+    holder, pid = start_joined(bed, False, *"-T none -U none --no-splice".split())
+    assert in_netns_of(holder) == []
+    assert alive(pid)
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not alive(pid), what="end of pasta")
+
+
+def test_killed_agent_ends_pasta(bed):
+    holder = bed.netns_of_user().pid
+    p = bed.user_bg([*bed.pasta_argv("--config-net -f"), str(holder)])
+    wait_until(lambda: status(p.pid)["Seccomp"] == "2", 5, "the sandbox")
+    [agent] = in_netns_of(holder)
+    os.kill(agent, signal.SIGKILL)
+    assert p.wait() == 128 + signal.SIGKILL
+    assert p.err.splitlines()[-1].endswith("The agent ended, and the network of the namespace with it")
 
 
 @each_user

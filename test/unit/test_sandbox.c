@@ -29,6 +29,7 @@
 #include <cmocka.h>
 
 #include "core/log.h"
+#include "nat/forward.h"
 #include "seccomp/sandbox.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -156,7 +157,8 @@ static void forbidden_calls_end_the_process_with_their_name(void **state)
 	    BOTH(kill, -1, SIGSTOP, 0),
 	    {SANDBOX_ENGINE_PASTA, "kill", SYS_kill, 1, SIGTERM, 0},
 	    {SANDBOX_ENGINE_PASTA, "fcntl", SYS_fcntl, 0, F_SETOWN, 1},
-	    {SANDBOX_AGENT, "socket", SYS_socket, AF_INET, SOCK_STREAM, 0},
+	    {SANDBOX_AGENT, "accept4", SYS_accept4, 0, 0, 0},
+	    {SANDBOX_AGENT, "dup3", SYS_dup3, STDERR_FILENO, 5, 0},
 	    {SANDBOX_AGENT, "connect", SYS_connect, 0, 0, 0},
 	    {SANDBOX_AGENT, "ioctl", SYS_ioctl, 0, TIOCSPGRP, 0},
 	};
@@ -211,6 +213,30 @@ static int engine_works(const void *arg, const int pause_ends[2])
 	return r == 0 && waitid(P_PID, (id_t)ended, &(siginfo_t){0}, WEXITED) == 0 ? 0 : 4;
 }
 
+/* Those without an address, and those of rules, under the filter. */
+static bool opens_sockets(void)
+{
+	struct rule rule = {.addr = ip_loopback[IP_V4], .ifname = "lo", .first = 1, .last = 1};
+
+	for (int i = 0; i < 8; i++) {
+		int fd =
+		    socket(i & 1 ? AF_INET : AF_INET6,
+			   (i & 2 ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+		if (fd < 0 && errno != EAFNOSUPPORT)
+			return false;
+		close(fd);
+		rule.proto = i & 1 ? IPPROTO_TCP : IPPROTO_UDP;
+		rule.dual_stack = i & 2;
+		rule.addr = ip_loopback[i & 4 ? IP_V4 : IP_V6];
+		if (forward_open(&rule, 0, false, &fd) == 0)
+			close(fd);
+		else if (i & 4)
+			return false;
+	}
+	return true;
+}
+
 static int agent_works(const void *arg, const int pause_ends[2])
 {
 	const char *step = "";
@@ -226,6 +252,8 @@ static int agent_works(const void *arg, const int pause_ends[2])
 	}
 	if (sandbox_seal(SANDBOX_AGENT, &step) < 0)
 		return 1;
+	if (!opens_sockets())
+		return 5;
 	if (poll(&fd, 1, 0) < 0 || getpgid(child) != getpgrp() || kill(child, SIGTERM) < 0)
 		return 2;
 	if (waitid(P_ALL, 0, &info, WEXITED) < 0 || info.si_pid != child)
