@@ -11,6 +11,9 @@
 #define SIZE_MOST    ((size_t)1 << 20)  /* fs.pipe-max-size, as a rule */
 #define SIZE_DEFAULT ((size_t)64 << 10) /* of a new pipe that the soft limit leaves alone */
 #define TRIM_PERIOD  USEC_SEC
+/* Pipes of slow readers stay in use. Some dozens of large ones would be the user's share, and the
+ * next ones, of whatever program, tiny: those beyond this number have the default size. */
+#define LARGE_MOST   16
 
 struct pipe_pool {
 	struct loop *loop;
@@ -60,7 +63,7 @@ static int make_pipe(const struct pipe_pool *pool, struct pipe *out)
 
 	if (r < 0)
 		return r;
-	if (out->size != pool->wanted)
+	if (out->size != pool->wanted && (pool->used < LARGE_MOST || pool->wanted < SIZE_DEFAULT))
 		(void)resize(out, pool->wanted);
 	out->slots = (unsigned)(out->size / pool->page);
 	return 0;

@@ -493,10 +493,10 @@ static void no_socket_is_a_reset(void **state)
 	client = bed_connect(&b.front); /* one too many */
 	expect_reset(client);
 	close(client);
-	assert_int_equal(b.failed, 2);
 	bed_transfer(p.fd[0], p.fd[1], 100);
 	bed_close(&p);
 	bed_await_flows(&b, 0);
+	assert_int_equal(b.failed, 2);
 	bed_stop(&b);
 }
 
@@ -595,7 +595,7 @@ static void no_descriptor_for_a_pipe(void **state)
 static void use_many(struct splice_bed *b, int ready, int go)
 {
 	struct splice_pair *p = calloc(MANY, sizeof(*p));
-	long worst = 0;
+	int slow = 0;
 	char c = 'r';
 
 	assert_non_null(p);
@@ -603,15 +603,11 @@ static void use_many(struct splice_bed *b, int ready, int go)
 		p[i] = bed_open(b);
 	assert_int_equal(write(ready, &c, 1), 1);
 	assert_int_equal(read(go, &c, 1), 1);
-	for (int i = 0; i < MANY; i++) {
-		long t = LONG_MAX;
-
-		for (int try = 0; try < 3 && t >= STALL_LIMIT; try++)
-			t = bed_transfer(p[i].fd[0], p[i].fd[1], 8) +
-			    bed_transfer(p[i].fd[1], p[i].fd[0], 8);
-		worst = t > worst ? t : worst;
-	}
-	assert_true(worst < STALL_LIMIT);
+	for (int i = 0; i < MANY; i++)
+		slow += bed_transfer(p[i].fd[0], p[i].fd[1], 8) +
+			    bed_transfer(p[i].fd[1], p[i].fd[0], 8) >=
+			STALL_LIMIT;
+	assert_true(slow < MANY / 100); /* turns that other processes took */
 	_exit(0);
 }
 
