@@ -19,7 +19,7 @@ ONE_LINE = [
     ("--gateway 127.0.0.1", "--gateway 127.0.0.1: a loopback address is of no use here"),
     ("-M 01:00:5e:00:00:01", "-M 01:00:5e:00:00:01: not the MAC address of an interface"),
     ("-t 8080x", "-t 8080x: bad ports '8080x'"),
-    ("-U auto,~53", "-U auto,~53: port forwarding is not built yet"),
+    ("-U 127.0.0.1/53", "-U 127.0.0.1/53: no address or interface can be given here"),
     ("--log-size 100", "--log-size 100: not a number of bytes, 40960 at least"),
     ("-I 0123456789abcdef", "-I 0123456789abcdef: the name is longer than 15 bytes"),
     ("--no-copy-routes", "--no-copy-routes: only with --config-net"),
