@@ -106,25 +106,39 @@ void timer_drop(struct timers *ts, struct timer *t)
 		take_out(ts, t->index - 1);
 }
 
-usec_t timers_next(const struct timers *ts)
+/* The timer that is due first, at its place in the heap for its present deadline; NULL if none is
+ * set. */
+static struct timer *first(struct timers *ts)
 {
-	return ts->count ? ts->heap[0]->heaped : USEC_NEVER;
+	while (ts->count) {
+		struct timer *t = ts->heap[0];
+
+		if (t->when == t->heaped)
+			return t;
+		if (t->when == USEC_NEVER) {
+			take_out(ts, 0);
+		} else { /* was moved later */
+			t->heaped = t->when;
+			sift_down(ts, 0, t);
+		}
+	}
+	return NULL;
+}
+
+usec_t timers_next(struct timers *ts)
+{
+	struct timer *t = first(ts);
+
+	return t ? t->when : USEC_NEVER;
 }
 
 void timers_run(struct timers *ts, usec_t now)
 {
-	while (ts->count && ts->heap[0]->heaped <= now) {
-		struct timer *t = ts->heap[0];
+	struct timer *t;
 
-		if (t->when > now && t->when != USEC_NEVER) {
-			t->heaped = t->when; /* was moved later: put right now */
-			sift_down(ts, 0, t);
-			continue;
-		}
+	while ((t = first(ts)) && t->when <= now) {
 		take_out(ts, 0);
-		if (t->when != USEC_NEVER) {
-			t->when = USEC_NEVER;
-			t->expire(t, now);
-		}
+		t->when = USEC_NEVER;
+		t->expire(t, now);
 	}
 }

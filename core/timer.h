@@ -50,8 +50,8 @@ static inline void timer_off(struct timer *t)
 /* Turns it off and takes it out of the heap. */
 void timer_drop(struct timers *ts, struct timer *t);
 
-/* Earliest time at which timers_run() may have something to do; USEC_NEVER if none. */
-usec_t timers_next(const struct timers *ts);
+/* When the next timer is due; USEC_NEVER if none is set. */
+usec_t timers_next(struct timers *ts);
 
 /* Runs everything due at now. */
 void timers_run(struct timers *ts, usec_t now);

@@ -9,7 +9,6 @@
 
 #include "tcp/tcp_flow.h"
 #include "tcp/tcp_listen.h"
-#include "tcp/tcp_source.h"
 
 static void do_work(struct tcp *t, usec_t now)
 {
@@ -58,12 +57,10 @@ int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 	list_init(&t->dead);
 	loop_task_init(&t->again, run_again);
 	for (int i = 0; i < IP_FAMILIES; i++)
-		t->source[i] = !cfg->force_no_peek_off && has_peek_off(families[i])
-				   ? &tcp_source_peek
-				   : &tcp_source_ring;
+		t->can_peek[i] = !cfg->force_no_peek_off && has_peek_off(families[i]);
 	/* A socket that serves both families is one of IPv6, whatever the client's. */
-	if (t->source[IP_V6] == &tcp_source_ring)
-		t->source[IP_V4] = &tcp_source_ring;
+	if (!t->can_peek[IP_V6])
+		t->can_peek[IP_V4] = false;
 	t->buffer = malloc(FRAME_MAX);
 	r = t->buffer ? hash_key_random(&t->key) : -ENOMEM;
 	if (!r)

@@ -200,7 +200,7 @@ static void release(struct tcp_flow *f)
 		loop_forget(t->loop, &f->sock);
 		fd_close(&f->sock.fd);
 	}
-	t->source[tcp_flow_family(f)]->free(f);
+	tcp_source_free(f);
 	tcp_hold_free(f->hold);
 	f->hold = NULL;
 	t->committed -= f->credit;
@@ -291,7 +291,6 @@ static void settle_ack(struct tcp_flow *f, usec_t now)
 
 void tcp_flow_work(struct tcp_flow *f, usec_t now)
 {
-	const struct tcp_source_ops *source = f->tcp->source[tcp_flow_family(f)];
 	uint32_t acked = seq_min(f->snd_una, f->src.end);
 
 	if (f->state == FLOW_CLOSED || f->state == FLOW_CONNECTING || f->state == FLOW_SYN_SENT)
@@ -304,7 +303,7 @@ void tcp_flow_work(struct tcp_flow *f, usec_t now)
 		return;
 	}
 	if (seq_lt(f->src.base, acked))
-		source->release(f, acked);
+		tcp_source_release(f, acked);
 	tcp_drain(f);
 	tcp_output(f, now);
 	if (tcp_flow_over(f))

@@ -42,20 +42,17 @@ enum flow_timer {
 };
 
 /* Data from the host socket that the guest has not acknowledged (tcp_source.h). */
+struct tcp_source_ops;
 struct tcp_source {
+	const struct tcp_source_ops *ops;
 	uint32_t base; /* sequence number of the oldest byte kept */
 	uint32_t end;  /* and of the byte after the newest known */
-	union {
-		struct { /* ring: bytes are taken out of the socket */
-			uint8_t *ring;
-			uint32_t ring_size;
-		};
-		struct { /* peek: bytes stay in the socket */
-			uint32_t
-			    offset; /* the kernel's SO_PEEK_OFF + base is this sequence number */
-			bool offset_on;
-		};
-	};
+	/* Taken out of the socket, and kept here. */
+	uint8_t *ring;
+	uint32_t ring_size;
+	/* Left in the socket: where the kernel's SO_PEEK_OFF points, as a sequence number. */
+	uint32_t offset;
+	bool offset_on;
 };
 
 struct tcp_flow {
@@ -111,7 +108,6 @@ struct tcp_flow {
 	usec_t heard_data; /* last data from the guest not answered yet; 0: none */
 };
 
-struct tcp_source_ops;
 #define TCP_SPARE_RINGS 8
 
 struct tcp {
@@ -121,8 +117,8 @@ struct tcp {
 	struct tcp_config cfg;
 	struct hash_table *flows;
 	struct hash_key key;
-	const struct tcp_source_ops *source[IP_FAMILIES];
-	uint8_t *buffer; /* one frame's payload, for the peeking source */
+	bool can_peek[IP_FAMILIES]; /* the kernel has SO_PEEK_OFF for TCP */
+	uint8_t *buffer;            /* one frame's payload, for the peeking source */
 	/* For the ring source: bytes in use, and rings that wait for a flow. */
 	size_t ring_bytes;
 	unsigned spare_count;

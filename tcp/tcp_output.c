@@ -248,8 +248,7 @@ static uint32_t send_next(struct tcp_flow *f, uint32_t most, usec_t now)
 	uint32_t len;
 	bool fin;
 
-	if (f->tcp->source[tcp_flow_family(f)]->get(f, f->snd_nxt, most, iov, &s.payload_count,
-						    &len) < 0) {
+	if (tcp_source_get(f, f->snd_nxt, most, iov, &s.payload_count, &len) < 0) {
 		tcp_flow_reset(f);
 		return 0;
 	}
@@ -299,9 +298,8 @@ void tcp_retransmit(struct tcp_flow *f)
 	struct tcp_segment s = {.seq = f->snd_una, .payload = iov, .flags = TCP_PSH};
 
 	f->timed_at = 0;
-	if (left &&
-	    f->tcp->source[tcp_flow_family(f)]->get(f, f->snd_una, left < most ? left : most, iov,
-						    &s.payload_count, &len) < 0) {
+	if (left && tcp_source_get(f, f->snd_una, left < most ? left : most, iov, &s.payload_count,
+				   &len) < 0) {
 		tcp_flow_reset(f);
 		return;
 	}

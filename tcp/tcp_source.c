@@ -6,7 +6,27 @@
 
 void tcp_source_init(struct tcp_flow *f, uint32_t first)
 {
-	f->src = (struct tcp_source){.base = first, .end = first};
+	f->src = (struct tcp_source){.ops = &tcp_source_ring, .base = first, .end = first};
+}
+
+int tcp_source_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
+		   int *iov_count, uint32_t *got)
+{
+	if (f->src.base == f->src.end)
+		f->src.ops = f->tcp->can_peek[tcp_flow_family(f)] && f->dialogue < TCP_DIALOGUE
+				 ? &tcp_source_peek
+				 : &tcp_source_ring;
+	return f->src.ops->get(f, seq, len, iov, iov_count, got);
+}
+
+void tcp_source_release(struct tcp_flow *f, uint32_t seq)
+{
+	f->src.ops->release(f, seq);
+}
+
+void tcp_source_free(struct tcp_flow *f)
+{
+	f->src.ops->free(f);
 }
 
 static size_t iov_len(const struct iovec *iov, int n)

@@ -7,11 +7,13 @@
 
 #include "tcp/tcp_source.h"
 
+/* Reads that remove bytes move the kernel's offset back by as many, as far as to the start. */
 static int set_offset(struct tcp_flow *f, uint32_t seq)
 {
+	uint32_t is = seq_max(f->src.offset, f->src.base);
 	int offset = (int)(seq - f->src.base);
 
-	if (f->src.offset_on ? f->src.offset == seq : !offset)
+	if (f->src.offset_on ? is == seq : !offset)
 		return 0;
 	if (setsockopt(f->sock.fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) < 0)
 		return -errno;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bytes are taken out of the socket into a ring, at their sequence number modulo its size, and stay
- * there until they are acknowledged. The ring exists only while it holds data. */
+ * there until they are acknowledged. The ring exists only while it holds data; it grows only where
+ * the kernel can't peek, as bulk is peeked at otherwise. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "tcp/tcp_source.h"
 
 #define RING_MIN  (64u << 10)
-#define RING_MAX (256u << 10)
+#define RING_MAX  (256u << 10)
 #define SPARE_MAX (256u << 10)
 
 static int ring_iov(const struct tcp_source *s, uint32_t seq, uint32_t len, struct iovec *iov)
@@ -59,7 +60,7 @@ static void ring_free(struct tcp_flow *f)
  * used up as well; the first is outside the budget, so that every flow gets on. */
 static void ring_grow(struct tcp_flow *f)
 {
-	struct tcp_source *s = &f->src, bigger = {.base = s->base, .end = s->end};
+	struct tcp_source *s = &f->src, bigger = *s;
 	struct tcp *t = f->tcp;
 	struct iovec iov[2];
 	int n;
@@ -93,25 +94,31 @@ static void ring_grow(struct tcp_flow *f)
 	*s = bigger;
 }
 
+static uint32_t ring_room(const struct tcp_source *s)
+{
+	return s->ring ? s->ring_size - (s->end - s->base) : 0;
+}
+
 /* Reads up to want bytes more into the ring. */
 static int ring_fill(struct tcp_flow *f, uint32_t want)
 {
+	bool only = !f->tcp->can_peek[tcp_flow_family(f)];
 	struct tcp_source *s = &f->src;
 
 	while (want && f->readable) {
-		uint32_t room, got, ask;
+		uint32_t got, ask;
 		struct iovec iov[2];
 		int r;
 
-		room = s->ring ? s->ring_size - (s->end - s->base) : 0;
-		if (room < want && s->ring_size < RING_MAX) {
+		if (ring_room(s) < want && s->ring_size < (only ? RING_MAX : RING_MIN))
 			ring_grow(f);
-			room = s->ring ? s->ring_size - (s->end - s->base) : 0;
+		if (!s->ring)
+			return -ENOMEM;
+		ask = want < ring_room(s) ? want : ring_room(s);
+		if (!ask) { /* goes on when the guest acknowledges; so much is no dialogue */
+			f->dialogue = 0;
+			return 0;
 		}
-		ask = want < room ? want : room;
-		if (!ask)
-			return s->ring ? 0
-				       : -ENOMEM; /* full: goes on when the guest acknowledges */
 		r = tcp_source_read(f, iov, ring_iov(s, s->end, ask, iov), 0, &got);
 		if (r < 0)
 			return r;

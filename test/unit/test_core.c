@@ -63,7 +63,7 @@ static void timer_runs_once_when_due(void **state)
 	timers_free(ts);
 }
 
-static void timer_moved_later_is_put_right_lazily(void **state)
+static void timer_moved_later_wakes_nobody_early(void **state)
 {
 	struct timers *ts = timers();
 	struct probe p = {0};
@@ -72,9 +72,13 @@ static void timer_moved_later_is_put_right_lazily(void **state)
 	timer_init(&p.timer, probe_expire);
 	assert_int_equal(timer_set(ts, &p.timer, 100), 0);
 	assert_int_equal(timer_set(ts, &p.timer, 500), 0);
-	assert_int_equal(timers_next(ts), 100); /* the heap was not touched */
+	assert_int_equal(p.timer.heaped, 100); /* the heap was not touched */
 	timers_run(ts, 100);
 	assert_int_equal(p.ran, 0);
+	timer_off(&p.timer);
+	assert_true(timers_next(ts) == USEC_NEVER);
+	assert_int_equal(timer_set(ts, &p.timer, 200), 0);
+	assert_int_equal(timer_set(ts, &p.timer, 500), 0);
 	assert_int_equal(timers_next(ts), 500);
 	timers_run(ts, 500);
 	assert_int_equal(p.ran, 1);
@@ -538,7 +542,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(timer_runs_once_when_due),
-	    cmocka_unit_test(timer_moved_later_is_put_right_lazily),
+	    cmocka_unit_test(timer_moved_later_wakes_nobody_early),
 	    cmocka_unit_test(timer_moved_earlier_runs_earlier),
 	    cmocka_unit_test(timer_off_and_dropped_do_not_run),
 	    cmocka_unit_test(timer_may_set_itself_again),
