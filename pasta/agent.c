@@ -37,6 +37,12 @@ static void log_tun_error(const char *step, int err)
 	log_err("Can't make the tap device: %s: %s%s", step, strerror(err), hint);
 }
 
+static void add_part(struct agent_message *m, struct agent_fds *fds, uint32_t part, int *fd)
+{
+	m->ready.parts |= part;
+	fds->fd[fds->count++] = take_fd(fd);
+}
+
 /* What shows who listens inside. That it can't be had is no reason to fail. */
 static void add_views(struct agent_message *m, struct agent_fds *fds)
 {
@@ -47,13 +53,10 @@ static void add_views(struct agent_message *m, struct agent_fds *fds)
 		log_debug("sock_diag: %s", strerror(-r));
 		return;
 	}
-	m->ready.views = AGENT_VIEW_DIAG;
-	fds->fd[fds->count++] = take_fd(&v.diag);
+	add_part(m, fds, AGENT_PART_DIAG, &v.diag);
 	for (unsigned f = 0; f < IP_FAMILIES; f++) {
-		if (v.sockstat[f] < 0)
-			continue;
-		m->ready.views |= AGENT_VIEW_STAT(f);
-		fds->fd[fds->count++] = take_fd(&v.sockstat[f]);
+		if (v.sockstat[f] >= 0)
+			add_part(m, fds, AGENT_PART_STAT(f), &v.sockstat[f]);
 	}
 }
 
@@ -64,25 +67,27 @@ static bool set_up_network(const struct pasta_config *cfg, struct agent_message 
 	struct tap_features features = {0};
 	struct netconf_result result = {0};
 	const char *step = "";
-	int sample, tap = -1, r = tun_open(cfg->net.ifname, &features, &tap, &step);
+	cleanup_fd int tap = -1;
+	int r = cfg->net.lo_only ? 0 : tun_open(cfg->net.ifname, &features, &tap, &step);
 
 	if (r < 0) {
 		log_tun_error(step, -r);
 		return false;
 	}
-	fds->fd[fds->count++] = tap;
-	sample = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (sample < 0) {
-		log_err("Can't make a socket in the namespace: %s", strerror(errno));
-		return false;
-	}
-	fds->fd[fds->count++] = sample;
 	r = netconf_apply(&cfg->net, &result, &step);
 	if (r < 0) {
 		log_err("Can't set up the network of the namespace: %s: %s", step, strerror(-r));
 		return false;
 	}
+	fds->fd[0] = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fds->fd[0] < 0) {
+		log_err("Can't make a socket in the namespace: %s", strerror(errno));
+		return false;
+	}
+	fds->count = 1;
 	agent_ready_pack(ready, &features, &result);
+	if (tap >= 0)
+		add_part(ready, fds, AGENT_PART_TAP, &tap);
 	if (cfg->wants_ports)
 		add_views(ready, fds);
 	return true;

@@ -16,12 +16,13 @@ static int ready_fds(const struct agent_message *m)
 {
 	const uint32_t features =
 	    AGENT_FEATURE_CSUM | AGENT_FEATURE_TCP_GSO | AGENT_FEATURE_UDP_GSO;
-	const uint32_t views = AGENT_VIEW_DIAG | AGENT_VIEW_STAT(IP_V4) | AGENT_VIEW_STAT(IP_V6);
+	const uint32_t parts =
+	    AGENT_PART_TAP | AGENT_PART_DIAG | AGENT_PART_STAT(IP_V4) | AGENT_PART_STAT(IP_V6);
 
 	if (m->ready.features & ~features || m->ready.unsupported >> IP_FAMILIES ||
-	    m->ready.views & ~views)
+	    m->ready.parts & ~parts)
 		return -1;
-	return 2 + __builtin_popcount(m->ready.views);
+	return 1 + __builtin_popcount(m->ready.parts);
 }
 
 static int exited_fds(const struct agent_message *m)

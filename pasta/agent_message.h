@@ -14,8 +14,8 @@
 #include "tap/tap.h"
 
 enum agent_message_type {
-	/* To the engine: the network is set up; carries the tun descriptor, a socket to know the
-	 * namespace by, and what shows who listens there. */
+	/* To the engine: the network is set up; carries a socket to know the namespace by, the tun
+	 * descriptor, and what shows who listens there. */
 	AGENT_READY = 1,
 	AGENT_EXITED,    /* to the engine: the command ended, and the agent is about to */
 	AGENT_RELEASE,   /* to the agent: let the command start */
@@ -57,7 +57,7 @@ struct agent_message {
 		struct {
 			uint32_t features;    /* AGENT_FEATURE_* */
 			uint32_t unsupported; /* bit n: family n */
-			uint32_t views;       /* AGENT_VIEW_*: descriptors behind the first two */
+			uint32_t parts;       /* AGENT_PART_*: descriptors behind the first one */
 			uint8_t mac[6];
 			uint8_t link_local[16];
 		} ready;
@@ -96,8 +96,10 @@ struct agent_message {
 #define AGENT_FEATURE_TCP_GSO 2u
 #define AGENT_FEATURE_UDP_GSO 4u
 
-#define AGENT_VIEW_DIAG    1u          /* NETLINK_SOCK_DIAG */
-#define AGENT_VIEW_STAT(f) (2u << (f)) /* sockstat of family f */
+/* In this order. */
+#define AGENT_PART_TAP     1u
+#define AGENT_PART_DIAG    2u          /* NETLINK_SOCK_DIAG */
+#define AGENT_PART_STAT(f) (4u << (f)) /* sockstat of family f */
 
 /* Descriptors that come with a message, in order; -1 for one that was taken out. */
 struct agent_fds {

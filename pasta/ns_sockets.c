@@ -65,11 +65,9 @@ static int option_of(int fd, int name)
  * outside, and what it may have us do with a socket of the namespace (read what it sends, connect
  * to where it likes, wait) those inside can have by other means; so what counts is that the socket
  * is one of there, and of a kind with which the data path can do nothing else than it means to. */
-static bool is_from_namespace(const struct ns_sockets *s, int fd, int type)
+static bool is_from_namespace(const struct ns_sockets *s, int fd, int domain, int type)
 {
-	int domain = option_of(fd, SO_DOMAIN);
-
-	return (domain == AF_INET || domain == AF_INET6) && option_of(fd, SO_TYPE) == type &&
+	return option_of(fd, SO_DOMAIN) == domain && option_of(fd, SO_TYPE) == type &&
 	       option_of(fd, SO_PROTOCOL) == (type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP) &&
 	       cookie_of(fd) == s->cookie;
 }
@@ -175,8 +173,7 @@ static int take_sockets(struct ns_sockets *s, const struct agent_message *m, str
 	if (!stock->wanted || m->sockets.count > stock->wanted)
 		return -EBADMSG;
 	for (unsigned i = 0; i < fds->count; i++) {
-		if (!is_from_namespace(s, fds->fd[i], type) ||
-		    option_of(fds->fd[i], SO_DOMAIN) != family)
+		if (!is_from_namespace(s, fds->fd[i], family, type))
 			return -EBADMSG;
 	}
 	stock->wanted = 0;
@@ -203,7 +200,10 @@ static int take_listening(struct ns_sockets *s, const struct agent_message *m,
 	if (m->listening.count != l->count)
 		return -EBADMSG;
 	for (unsigned i = 0; i < fds->count; i++) {
-		if (!is_from_namespace(s, fds->fd[i], l->type) ||
+		/* Of either family: a rule for both makes do with IPv4 where there is no IPv6. */
+		int domain = option_of(fds->fd[i], SO_DOMAIN) == AF_INET ? AF_INET : AF_INET6;
+
+		if (!is_from_namespace(s, fds->fd[i], domain, l->type) ||
 		    option_of(fds->fd[i], SO_ACCEPTCONN) != (l->type == SOCK_STREAM))
 			return -EBADMSG;
 	}

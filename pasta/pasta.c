@@ -25,6 +25,7 @@
 struct pasta {
 	bool has_command;
 	bool agent_stays;
+	bool lo_only; /* no tap */
 	bool leads_session;
 	pid_t agent; /* a child to be waited for, or 0; of another process once that is a daemon */
 	struct ns_sockets *sockets;
@@ -81,17 +82,13 @@ static int fork_agent(struct pasta *p, const struct pasta_config *cfg,
 	return r;
 }
 
-/* The data path relies on these (tap/tap.h), so they aren't taken on trust. */
-static int check_tap(int fd)
+/* The data path relies on these flags (tap/tap.h), so they aren't taken on trust. */
+static bool is_tap(int fd)
 {
 	const short flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
 	struct ifreq ifr = {0};
 
-	if (ioctl(fd, TUNGETIFF, &ifr) < 0 || (ifr.ifr_flags & flags) != flags) {
-		log_err("The agent sent something else than a tap device");
-		return -EBADMSG;
-	}
-	return 0;
+	return ioctl(fd, TUNGETIFF, &ifr) == 0 && (ifr.ifr_flags & flags) == flags;
 }
 
 static bool is_diag(int fd)
@@ -112,17 +109,23 @@ static bool is_proc_file(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-static int take_views(struct pasta *p, uint32_t views, struct agent_fds *fds)
+/* The descriptors behind the first, each into its place. */
+static int take_parts(struct pasta *p, uint32_t parts, struct agent_fds *fds, int *tap)
 {
-	unsigned next = 2;
+	unsigned next = 1;
 
-	if (views & AGENT_VIEW_DIAG) {
+	if (parts & AGENT_PART_TAP) {
+		*tap = take_fd(&fds->fd[next++]);
+		if (!is_tap(*tap))
+			return -EBADMSG;
+	}
+	if (parts & AGENT_PART_DIAG) {
 		p->ports.diag = take_fd(&fds->fd[next++]);
 		if (!is_diag(p->ports.diag))
 			return -EBADMSG;
 	}
 	for (unsigned f = 0; f < IP_FAMILIES; f++) {
-		if (!(views & AGENT_VIEW_STAT(f)))
+		if (!(parts & AGENT_PART_STAT(f)))
 			continue;
 		p->ports.sockstat[f] = take_fd(&fds->fd[next++]);
 		if (!is_proc_file(p->ports.sockstat[f]))
@@ -133,21 +136,21 @@ static int take_views(struct pasta *p, uint32_t views, struct agent_fds *fds)
 
 static int await_answer(void *arg);
 
-static int take_ready(struct pasta *p, const struct agent_message *m, struct agent_fds *fds)
+static int take_ready(struct pasta *p, const struct agent_message *m, struct agent_fds *fds,
+		      int *tap)
 {
 	const struct timeval patience = {.tv_sec = ANSWER_SECONDS};
-	int sock = p->agent_src.fd, r = check_tap(fds->fd[0]);
+	int sock = p->agent_src.fd, r = take_parts(p, m->ready.parts, fds, tap);
 
-	if (r < 0)
-		return r;
-	r = take_views(p, m->ready.views, fds);
+	if (r == 0 && (*tap >= 0) == p->lo_only)
+		r = -EBADMSG;
 	/* The set-up may have taken its time; from now on nobody waits long. */
 	if (r == 0 && p->agent_stays &&
 	    (setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
 	     setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0))
 		r = -errno;
 	if (r == 0)
-		r = ns_sockets_new(sock, fds->fd[1], await_answer, p, &p->sockets);
+		r = ns_sockets_new(sock, fds->fd[0], await_answer, p, &p->sockets);
 	if (r == 0 && !p->agent_stays)
 		ns_sockets_lost(p->sockets);
 	if (r < 0)
@@ -160,10 +163,11 @@ static int await_ready(struct pasta *p, int *tap, struct tap_features *features,
 {
 	struct agent_message m;
 	struct agent_fds fds cleanup_agent_fds = {0};
+	cleanup_fd int fd = -1;
 	int r = agent_message_receive(p->agent_src.fd, AGENT_TO_ENGINE, true, &m, &fds);
 
 	if (r == 0 && m.type == AGENT_READY)
-		r = take_ready(p, &m, &fds);
+		r = take_ready(p, &m, &fds, &fd);
 	else if (r == 0)
 		r = -ECHILD; /* EXITED: the set-up failed and said why */
 	else if (r == -EBADMSG)
@@ -179,7 +183,7 @@ static int await_ready(struct pasta *p, int *tap, struct tap_features *features,
 	if (!p->agent_stays)
 		fd_close(&p->agent_src.fd);
 	agent_ready_unpack(&m, features, result);
-	*tap = take_fd(&fds.fd[0]);
+	*tap = take_fd(&fd);
 	return 0;
 }
 
@@ -231,6 +235,7 @@ int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd,
 		target->user = target->net = target->pid = -1;
 		p->has_command = !cfg->target_pid && !cfg->netns;
 		p->agent_stays = agent_stays(cfg);
+		p->lo_only = cfg->net.lo_only;
 		p->ports = (struct ports_view){-1, {-1, -1}};
 		p->leads_session = getsid(0) == getpid();
 		p->agent_src.fd = p->signal_src.fd = -1;

@@ -78,6 +78,7 @@ static void ready_carries_values_and_descriptors(void **state)
 
 	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
 	agent_ready_pack(&m, &features, &result);
+	m.ready.parts = AGENT_PART_TAP;
 	assert_int_equal(agent_message_send(p->end[0], &m, pipe_fds, 2), 0);
 	assert_int_equal(agent_message_receive(p->end[1], AGENT_TO_ENGINE, true, &got, &fds), 0);
 	assert_int_equal(fds.count, 2);
@@ -243,7 +244,8 @@ static void listen_values_out_of_range_are_refused(void **state)
 
 static void ready_values_out_of_range_are_refused(void **state)
 {
-	struct agent_message got, m = {.type = AGENT_READY, .ready = {.features = 8}};
+	struct agent_message got,
+	    m = {.type = AGENT_READY, .ready = {.features = 8, .parts = AGENT_PART_TAP}};
 	struct agent_fds fds;
 	int before = lowest_free();
 
@@ -252,7 +254,7 @@ static void ready_values_out_of_range_are_refused(void **state)
 	m.ready.unsupported = 1u << IP_FAMILIES;
 	assert_int_equal(exchange(*state, &m, 2, AGENT_TO_ENGINE, &got, &fds), -EBADMSG);
 	m.ready.unsupported = 0;
-	m.ready.views = AGENT_VIEW_STAT(IP_FAMILIES);
+	m.ready.parts = AGENT_PART_STAT(IP_FAMILIES);
 	assert_int_equal(exchange(*state, &m, 3, AGENT_TO_ENGINE, &got, &fds), -EBADMSG);
 	assert_int_equal(lowest_free(), before);
 }
@@ -264,9 +266,9 @@ static void wrong_number_of_descriptors_is_refused_and_closed(void **state)
 		unsigned fds;
 	} bad[] = {
 	    {{.type = AGENT_READY}, 0},
-	    {{.type = AGENT_READY}, 1},
+	    {{.type = AGENT_READY}, 2},
 	    {{.type = AGENT_READY}, 3},
-	    {{.type = AGENT_READY, .ready = {.views = AGENT_VIEW_DIAG}}, 2},
+	    {{.type = AGENT_READY, .ready = {.parts = AGENT_PART_TAP | AGENT_PART_STAT(IP_V6)}}, 2},
 	    {{.type = AGENT_EXITED}, 1},
 	    {{.type = AGENT_SOCKETS, .sockets = {0, 2, 0}}, 1},
 	    {{.type = AGENT_SOCKETS, .sockets = {0, 2, 0}}, 3},
