@@ -259,6 +259,30 @@ static void input_fin(struct tcp_flow *f)
 		tcp_flow_move(f, FLOW_TIME_WAIT);
 }
 
+/* States in which a segment has no window to lie in, and SYNs that mean more than a challenge.
+ * true: that was all. */
+static bool input_special(struct tcp_flow *f, const struct packet *p, usec_t now)
+{
+	const struct tcp_header *h = &p->tcp;
+
+	if (f->state == FLOW_CONNECTING) {
+		input_connecting(f, p);
+	} else if (f->state == FLOW_SYN_SENT) {
+		input_syn_sent(f, p, now);
+	} else if (f->state == FLOW_RESETTING) {
+		tcp_flow_queue(f);
+	} else if (f->state == FLOW_SYN_RECEIVED && h->flags & TCP_SYN && !(h->flags & TCP_RST) &&
+		   h->seq == f->irs) {
+		input_syn_again(f, p, now);
+	} else if (f->state == FLOW_TIME_WAIT && is_syn(h)) {
+		tcp_flow_rename(f);
+		tcp_open(f->tcp, p, now);
+	} else {
+		return false;
+	}
+	return true;
+}
+
 void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 {
 	const struct tcp_header *h = &p->tcp;
@@ -267,30 +291,8 @@ void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 
 	f->heard = now;
 	f->probes = 0;
-	if (f->state == FLOW_TIME_WAIT && is_syn(h)) {
-		struct tcp *t = f->tcp;
-
-		tcp_flow_rename(f);
-		tcp_open(t, p, now);
+	if (input_special(f, p, now))
 		return;
-	}
-	if (f->state == FLOW_CONNECTING) {
-		input_connecting(f, p);
-		return;
-	}
-	if (f->state == FLOW_SYN_SENT) {
-		input_syn_sent(f, p, now);
-		return;
-	}
-	if (f->state == FLOW_RESETTING) {
-		tcp_flow_queue(f);
-		return;
-	}
-	if (f->state == FLOW_SYN_RECEIVED && h->flags & TCP_SYN && !(h->flags & TCP_RST) &&
-	    h->seq == f->irs) {
-		input_syn_again(f, p, now);
-		return;
-	}
 	if (!acceptable(f, h->seq, len)) {
 		input_unacceptable(f, p, now);
 		return;

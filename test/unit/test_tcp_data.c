@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "tcp/tcp_source.h"
 #include "tcp_script.h"
 
 static void guest_to_peer(struct script *s)
@@ -92,6 +93,46 @@ static void two_segments_a_window(struct script *s)
 		assert_memory_equal(s->got.payload, data + i * (65535 / 2), 65535 / 2);
 	}
 	want_nothing(s);
+}
+
+/* An answer begins as one of a dialogue, and turns out to be bulk: from the ring to the socket
+ * itself, if the kernel can. */
+static void long_answer(struct script *s)
+{
+	static uint8_t data[200000];
+	bool can_peek = s->tcp->can_peek[s->family];
+	size_t n = 0;
+
+	fill(data, sizeof(data));
+	s->scale = 7;
+	s->window = 1u << 20;
+	script_reach(s, FLOW_ESTABLISHED);
+	script_flow(s)->dialogue = TCP_DIALOGUE;
+	peer_sends(s, data, sizeof(data));
+	while (n < sizeof(data)) {
+		want_any(s);
+		if (!n)
+			assert_ptr_equal(script_flow(s)->src.ops, &tcp_source_ring);
+		assert_int_equal(s->got.tcp.seq, s->ack);
+		assert_memory_equal(s->got.payload, data + n, s->got.payload_len);
+		n += s->got.payload_len;
+		s->ack += (uint32_t)s->got.payload_len;
+		give(s, TCP_ACK, NULL, 0);
+	}
+	assert_ptr_equal(script_flow(s)->src.ops, can_peek ? &tcp_source_peek : &tcp_source_ring);
+	assert_null(script_flow(s)->src.ring);
+	/* And back. */
+	script_flow(s)->dialogue = TCP_DIALOGUE;
+	peer_sends(s, "short", 5);
+	want(s, TCP_ACK | TCP_PSH, 5);
+	assert_memory_equal(s->got.payload, "short", 5);
+	give(s, TCP_ACK, NULL, 0);
+	script_flow(s)->dialogue = 0;
+	peer_sends(s, data, 1000);
+	want(s, TCP_ACK | TCP_PSH, 1000);
+	peer_sends(s, data + 1000, 1000);
+	want(s, TCP_ACK | TCP_PSH, 1000);
+	assert_memory_equal(s->got.payload, data + 1000, 1000);
 }
 
 /* The peer does not read. Everything within the window is acknowledged, the window closes, its
@@ -448,6 +489,7 @@ EACH(guest_to_peer)
 EACH(peer_to_guest)
 EACH(peer_urgent_in_line)
 EACH(super_frames)
+EACH(long_answer)
 EACH(two_segments_a_window)
 EACH(slow_reader)
 EACH(early_segments)
@@ -472,6 +514,7 @@ int main(void)
 	    cmocka_unit_test(each_peer_to_guest),
 	    cmocka_unit_test(each_peer_urgent_in_line),
 	    cmocka_unit_test(each_super_frames),
+	    cmocka_unit_test(each_long_answer),
 	    cmocka_unit_test(each_two_segments_a_window),
 	    cmocka_unit_test(each_slow_reader),
 	    cmocka_unit_test(each_early_segments),
