@@ -50,6 +50,7 @@ struct tcp_source {
 	/* Taken out of the socket, and kept here. */
 	uint8_t *ring;
 	uint32_t ring_size;
+	bool draining; /* the ring was full: no more goes in, so that peeking takes over */
 	/* Left in the socket: where the kernel's SO_PEEK_OFF points, as a sequence number. */
 	uint32_t offset;
 	bool offset_on;

@@ -12,10 +12,12 @@ void tcp_source_init(struct tcp_flow *f, uint32_t first)
 int tcp_source_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
 		   int *iov_count, uint32_t *got)
 {
-	if (f->src.base == f->src.end)
-		f->src.ops = f->tcp->can_peek[tcp_flow_family(f)] && f->dialogue < TCP_DIALOGUE
-				 ? &tcp_source_peek
-				 : &tcp_source_ring;
+	if (f->src.base == f->src.end) {
+		bool peek = f->tcp->can_peek[tcp_flow_family(f)] && f->dialogue < TCP_DIALOGUE;
+
+		f->src.ops = peek ? &tcp_source_peek : &tcp_source_ring;
+		f->src.draining = false;
+	}
 	return f->src.ops->get(f, seq, len, iov, iov_count, got);
 }
 

@@ -105,7 +105,7 @@ static int ring_fill(struct tcp_flow *f, uint32_t want)
 	bool only = !f->tcp->can_peek[tcp_flow_family(f)];
 	struct tcp_source *s = &f->src;
 
-	while (want && f->readable) {
+	while (want && f->readable && !s->draining) {
 		uint32_t got, ask;
 		struct iovec iov[2];
 		int r;
@@ -115,8 +115,9 @@ static int ring_fill(struct tcp_flow *f, uint32_t want)
 		if (!s->ring)
 			return -ENOMEM;
 		ask = want < ring_room(s) ? want : ring_room(s);
-		if (!ask) { /* goes on when the guest acknowledges; so much is no dialogue */
-			f->dialogue = 0;
+		if (!ask) {              /* goes on when the guest acknowledges */
+			f->dialogue = 0; /* so much is no dialogue */
+			s->draining = !only;
 			return 0;
 		}
 		r = tcp_source_read(f, iov, ring_iov(s, s->end, ask, iov), 0, &got);
