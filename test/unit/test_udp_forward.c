@@ -125,9 +125,11 @@ static void test_link_local(void **state)
 	char from[IP_TEXT_MAX], to[IP_TEXT_MAX];
 	struct sockaddr_in6 sa = {.sin6_family = AF_INET6};
 	int client = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct timeval two = {.tv_sec = 2};
 	struct ip_addr addr;
 
 	(void)state;
+	assert_int_equal(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &two, sizeof(two)), 0);
 	own_net_add_pair();
 	for (int i = 0; i < 5000 && !own_net_has_v6("pair1"); i++)
 		poll(NULL, 0, 1);
