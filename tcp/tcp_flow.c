@@ -18,7 +18,8 @@
 /* Which states may follow which (RFC 9293 3.3.2, figure 5). */
 static const unsigned moves[FLOW_STATES] = {
     [FLOW_CLOSED] = 0,
-    [FLOW_CONNECTING] = TO(SYN_SENT) | TO(SYN_RECEIVED) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_CONNECTING] = TO(ACCEPTED) | TO(SYN_RECEIVED) | TO(CLOSED) | TO(RESETTING),
+    [FLOW_ACCEPTED] = TO(SYN_SENT) | TO(CLOSED),
     [FLOW_SYN_SENT] = TO(SYN_RECEIVED) | TO(ESTABLISHED) | TO(CLOSED) | TO(RESETTING),
     [FLOW_SYN_RECEIVED] = TO(ESTABLISHED) | TO(CLOSED) | TO(RESETTING),
     [FLOW_ESTABLISHED] = TO(CLOSE_WAIT) | TO(FIN_WAIT_1) | TO(CLOSED) | TO(RESETTING),
@@ -32,12 +33,19 @@ static const unsigned moves[FLOW_STATES] = {
 };
 
 static const char *const state_names[FLOW_STATES] = {
-    [FLOW_CLOSED] = "CLOSED",           [FLOW_CONNECTING] = "CONNECTING",
-    [FLOW_SYN_SENT] = "SYN-SENT",       [FLOW_SYN_RECEIVED] = "SYN-RECEIVED",
-    [FLOW_ESTABLISHED] = "ESTABLISHED", [FLOW_CLOSE_WAIT] = "CLOSE-WAIT",
-    [FLOW_LAST_ACK] = "LAST-ACK",       [FLOW_FIN_WAIT_1] = "FIN-WAIT-1",
-    [FLOW_FIN_WAIT_2] = "FIN-WAIT-2",   [FLOW_CLOSING] = "CLOSING",
-    [FLOW_TIME_WAIT] = "TIME-WAIT",     [FLOW_RESETTING] = "resetting",
+    [FLOW_CLOSED] = "CLOSED",
+    [FLOW_CONNECTING] = "CONNECTING",
+    [FLOW_ACCEPTED] = "ACCEPTED",
+    [FLOW_SYN_SENT] = "SYN-SENT",
+    [FLOW_SYN_RECEIVED] = "SYN-RECEIVED",
+    [FLOW_ESTABLISHED] = "ESTABLISHED",
+    [FLOW_CLOSE_WAIT] = "CLOSE-WAIT",
+    [FLOW_LAST_ACK] = "LAST-ACK",
+    [FLOW_FIN_WAIT_1] = "FIN-WAIT-1",
+    [FLOW_FIN_WAIT_2] = "FIN-WAIT-2",
+    [FLOW_CLOSING] = "CLOSING",
+    [FLOW_TIME_WAIT] = "TIME-WAIT",
+    [FLOW_RESETTING] = "resetting",
 };
 
 static void log_move(const struct tcp_flow *f, enum flow_state to)
@@ -85,8 +93,9 @@ struct tcp_flow *tcp_flow_find(struct tcp *t, const struct endpoint *guest,
 	while ((n = hash_table_find(t->flows, hash, n))) {
 		struct tcp_flow *f = container_of(n, struct tcp_flow, node);
 
-		if (f->guest.port == guest->port && f->peer.port == peer->port &&
-		    ip_equal(&f->guest.addr, &guest->addr) && ip_equal(&f->peer.addr, &peer->addr))
+		if (f->state != FLOW_ACCEPTED && f->guest.port == guest->port &&
+		    f->peer.port == peer->port && ip_equal(&f->guest.addr, &guest->addr) &&
+		    ip_equal(&f->peer.addr, &peer->addr))
 			return f;
 	}
 	return NULL;
@@ -242,7 +251,7 @@ void tcp_flow_reset(struct tcp_flow *f)
 {
 	if (tcp_flow_over(f))
 		return;
-	if (tcp_send_reset(f)) {
+	if (f->state == FLOW_ACCEPTED || tcp_send_reset(f)) {
 		tcp_flow_abort(f);
 		return;
 	}
@@ -295,6 +304,10 @@ void tcp_flow_work(struct tcp_flow *f, usec_t now)
 
 	if (f->state == FLOW_CLOSED || f->state == FLOW_CONNECTING || f->state == FLOW_SYN_SENT)
 		return;
+	if (f->state == FLOW_ACCEPTED) {
+		tcp_accept_try(f, now);
+		return;
+	}
 	if (f->state == FLOW_RESETTING) {
 		if (tcp_send_reset(f))
 			tcp_flow_finish(f);

@@ -19,7 +19,9 @@ enum flow_state {
 	FLOW_CLOSED,     /* over; freed at the end of the turn */
 	FLOW_CONNECTING, /* the guest's SYN is known, the host socket is not connected yet: nothing
 			    was answered */
-	FLOW_SYN_SENT,   /* the other way round: the host socket is connected, SYN sent */
+	FLOW_ACCEPTED,   /* the other way round: the host socket is connected, and the guest was not
+			    asked yet, since it may still have a connection of the same ends */
+	FLOW_SYN_SENT,
 	FLOW_SYN_RECEIVED, /* SYN-ACK sent */
 	FLOW_ESTABLISHED,
 	FLOW_CLOSE_WAIT, /* the guest's FIN was received */
@@ -144,6 +146,7 @@ struct tcp {
  * counted as a drop. */
 int tcp_flow_new(struct tcp *t, const struct endpoint *guest, const struct endpoint *peer,
 		 usec_t now, struct tcp_flow **out) must_check;
+/* The flow of these ends; none that the guest has yet to hear of. */
 struct tcp_flow *tcp_flow_find(struct tcp *t, const struct endpoint *guest,
 			       const struct endpoint *peer);
 
@@ -211,6 +214,9 @@ void tcp_connected(struct tcp_flow *f, uint32_t events, usec_t now);
  * any case: if there can be no connection, now or later, its peer gets a reset. 0 or negative
  * errno. */
 int tcp_accept(struct tcp *t, int fd, const struct forward_decision *d, usec_t now) must_check;
+
+/* Asks the guest about a FLOW_ACCEPTED flow, if it can be done by now. */
+void tcp_accept_try(struct tcp_flow *f, usec_t now);
 
 /* ---- tcp_input.c: segments from the guest */
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes and namespaces for the tests; conftest.py describes how they are used."""
 import atexit
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -272,6 +273,18 @@ class Process:
                 pass
 
 
+class Entered(Process):
+    """A command in a PID namespace: a child of nsenter, which must be there to collect it, or the namespace never ends."""
+
+    def stop(self, sig=signal.SIGKILL, timeout=5):
+        for p in descendants(self.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(p, sig)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.proc.wait(timeout)
+        super().stop(timeout=timeout)
+
+
 # ---- namespaces -----------------------------------------------------------------------------------------------------
 
 MOUNTS = r"""
@@ -364,7 +377,7 @@ class Pasta(Process):
         return run(self.guest_argv(cmd), timeout, check, input)
 
     def guest_bg(self, cmd, ready=None, timeout=15):
-        return self.bed.track(Process(self.guest_argv(cmd), ready, timeout))
+        return self.bed.track(Entered(self.guest_argv(cmd), ready, timeout))
 
 
 class Bed:

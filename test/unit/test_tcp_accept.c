@@ -315,7 +315,8 @@ static void unreachable_too_late(struct script *s)
 	assert_int_equal(script_state(s), FLOW_ESTABLISHED);
 }
 
-/* Another client with the same name inside: refused, and nothing happens to the first. */
+/* Another client with the same name inside: refused in a second, and nothing happens to the first.
+ */
 static void same_ports(struct script *s)
 {
 	int first;
@@ -325,13 +326,62 @@ static void same_ports(struct script *s)
 	want(s, TCP_ACK, 0);
 	first = s->peer;
 	s->peer = -1;
-	assert_int_equal(script_accept(s), -EADDRINUSE);
+	assert_int_equal(script_accept(s), 0);
+	peer_sends(s, "other", 5);
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(tcp_flow_count(s->tcp), 2);
+		pass(s, USEC_MSEC << i);
+		want_nothing(s);
+	}
+	assert_int_equal(tcp_flow_count(s->tcp), 1);
 	peer_reads_reset(s);
-	want_nothing(s);
 	fd_close(&s->peer);
 	s->peer = first;
 	peer_sends(s, "still", 5);
 	want(s, TCP_ACK | TCP_PSH, 5);
+	assert_memory_equal(s->got.payload, "still", 5);
+}
+
+/* The last connection of the same client is about to end: the new one waits for that. */
+static void same_ports_soon_free(struct script *s)
+{
+	int first;
+
+	script_reach(s, FLOW_LAST_ACK);
+	first = s->peer;
+	s->peer = -1;
+	assert_int_equal(script_accept(s), 0);
+	pass(s, USEC_MSEC);
+	want_nothing(s);
+	give(s, TCP_ACK, NULL, 0);
+	pass(s, 2 * USEC_MSEC);
+	s->seq = 0;
+	want(s, TCP_SYN, 0);
+	give_syn_ack(s, &usual);
+	want(s, TCP_ACK, 0);
+	assert_int_equal(tcp_flow_count(s->tcp), 1);
+	fd_close(&first);
+}
+
+/* A client that waits and gives up: the guest never hears of it. */
+static void same_ports_client_gone(struct script *s)
+{
+	struct linger now = {.l_onoff = 1, .l_linger = 0};
+	int first;
+
+	script_reach(s, FLOW_SYN_SENT);
+	give_syn_ack(s, &usual);
+	want(s, TCP_ACK, 0);
+	first = s->peer;
+	s->peer = -1;
+	assert_int_equal(script_accept(s), 0);
+	assert_int_equal(setsockopt(s->peer, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+	fd_close(&s->peer);
+	for (int i = 0; i < 100 && tcp_flow_count(s->tcp) > 1; i++)
+		want_nothing(s);
+	assert_int_equal(tcp_flow_count(s->tcp), 1);
+	s->peer = first;
+	assert_int_equal(script_state(s), FLOW_ESTABLISHED);
 }
 
 /* The client broke its connection off and uses the port again, before we have noticed. */
@@ -457,6 +507,8 @@ EACH(stray_segments_in_syn_sent)
 EACH(unreachable)
 EACH(unreachable_too_late)
 EACH(same_ports)
+EACH(same_ports_soon_free)
+EACH(same_ports_client_gone)
 EACH(same_ports_after_reset)
 EACH(same_ports_after_end)
 EACH(link_full)
@@ -480,6 +532,8 @@ int main(void)
 	    cmocka_unit_test(each_unreachable),
 	    cmocka_unit_test(each_unreachable_too_late),
 	    cmocka_unit_test(each_same_ports),
+	    cmocka_unit_test(each_same_ports_soon_free),
+	    cmocka_unit_test(each_same_ports_client_gone),
 	    cmocka_unit_test(each_same_ports_after_reset),
 	    cmocka_unit_test(each_same_ports_after_end),
 	    cmocka_unit_test(each_link_full),
@@ -487,5 +541,6 @@ int main(void)
 	    cmocka_unit_test(free_resets),
 	};
 
+	log_set_threshold(LOG_LEVEL_ERROR); /* what goes wrong does so on purpose */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
