@@ -21,6 +21,7 @@
 
 /* How long the engine waits for an answer. */
 #define ANSWER_SECONDS 1
+#define LEAVE_SECONDS  2
 
 struct pasta {
 	bool has_command;
@@ -38,17 +39,27 @@ struct pasta {
 	bool terminal_taken; /* a group inside was in the foreground at the end */
 };
 
-/* Waits for the agent. Its end as a shell has it. */
+/* Waits for the agent, but not for ever: PID 1 ends only when everybody in its PID namespace was
+ * reaped, and who was sent there from outside (nsenter(1)) has a parent that might not do so. Its
+ * end as a shell has it. SIGCHLD is blocked. */
 static int reap_agent(struct pasta *p)
 {
+	const struct timespec patience = {.tv_sec = LEAVE_SECONDS};
 	siginfo_t info = {0};
+	sigset_t child;
 	int r;
 
-	do {
-		r = waitid(P_PID, (id_t)p->agent, &info, WEXITED);
-	} while (r < 0 && errno == EINTR);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		r = waitid(P_PID, (id_t)p->agent, &info, WEXITED | WNOHANG);
+		if (r < 0 || info.si_pid)
+			break;
+		if (sigtimedwait(&child, NULL, &patience) < 0 && errno == EAGAIN)
+			break;
+	}
 	p->agent = 0;
-	if (r < 0)
+	if (r < 0 || !info.si_pid)
 		return EXIT_FAILURE;
 	return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }
@@ -58,28 +69,32 @@ static int fork_agent(struct pasta *p, const struct pasta_config *cfg,
 {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
+	sigset_t child, callers;
 	int r = 0;
 
-	/* An inherited SIG_IGN would have the kernel reap our child unseen (sigaction(2)). */
+	/* An inherited SIG_IGN would have the kernel reap our child unseen (sigaction(2)). Blocked
+	 * for reap_agent(); who is forked here has the caller's mask. */
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
 	signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_BLOCK, &child, &callers);
 	if (p->has_command) {
 		r = namespace_clone(&p->agent);
-		if (r == 0 && p->agent == 0) {
-			fd_close(&p->agent_src.fd); /* else it would never see our end */
-			agent_run(cfg, sock, uid, gid);
+	} else {
+		p->agent = fork();
+		if (p->agent < 0) {
+			r = -errno;
+			log_err("Can't fork: %s", strerror(-r));
+			p->agent = 0;
 		}
+	}
+	if (r < 0 || p->agent)
 		return r;
-	}
-	p->agent = fork();
-	if (p->agent < 0) {
-		r = -errno;
-		log_err("Can't fork: %s", strerror(-r));
-		p->agent = 0;
-	} else if (p->agent == 0) {
-		fd_close(&p->agent_src.fd); /* see above */
-		agent_run_joined(cfg, target, sock);
-	}
-	return r;
+	sigprocmask(SIG_SETMASK, &callers, NULL);
+	fd_close(&p->agent_src.fd); /* else it would never see our end */
+	if (p->has_command)
+		agent_run(cfg, sock, uid, gid);
+	agent_run_joined(cfg, target, sock);
 }
 
 /* The data path relies on these flags (tap/tap.h), so they aren't taken on trust. */

@@ -127,6 +127,7 @@ static const struct profile_call engine_pasta[] = {
     /* The end: the tap is left to the namespace, the agent waited for, the terminal taken back. */
     CALL_EQ(ioctl, 1, TUNSETPERSIST),
     CALL(waitid),
+    CALL(rt_sigtimedwait),
     CALL_EQ(ioctl, 1, TIOCGPGRP),
     CALL_EQ(ioctl, 1, TIOCSPGRP),
     CALL(getpgrp),
