@@ -82,10 +82,15 @@ static const packet_handler handlers[PACKET_KINDS] = {
     [PACKET_ICMP] = handle_icmp, [PACKET_FRAGMENT] = handle_fragment,
 };
 
-static void flush(struct stack *s, usec_t now)
+/* Datagrams point into the batch; segments don't, and may wait for the end of the turn. */
+static void flush_datagrams(struct stack *s, usec_t now)
 {
 	if (s->udp)
 		udp_flush(s->udp, now);
+}
+
+static void flush_segments(struct stack *s, usec_t now)
+{
 	if (s->tcp)
 		tcp_flush(s->tcp, now);
 }
@@ -97,7 +102,7 @@ static void handle_fragment(struct stack *s, const struct packet *p, usec_t now)
 	if (!reassembly_input(s->reassembly, p, now, &whole))
 		return;
 	handlers[whole.kind](s, &whole, now);
-	flush(s, now); /* the whole is valid only until the next fragment */
+	flush_datagrams(s, now); /* the whole is valid only until the next fragment */
 }
 
 static void learn_mac(struct stack *s, const struct packet *p, usec_t now)
@@ -129,13 +134,14 @@ static void handle_frame(struct stack *s, const struct tap_frame *f, usec_t now)
 	handlers[p.kind](s, &p, now);
 }
 
-/* Handles one batch. Number of frames: 0 when the link has nothing more (or is gone), and perhaps
- * fewer than asked for when there is more, since large frames fill the link's buffer. */
-static unsigned handle_batch(struct stack *s, usec_t now)
+/* Handles one batch of at most max frames. Number of frames: 0 when the link has nothing more (or
+ * is gone), and perhaps fewer than asked for when there is more, since large frames fill the link's
+ * buffer. */
+static unsigned handle_batch(struct stack *s, unsigned max, usec_t now)
 {
 	struct tap_frame frames[BATCH_FRAMES];
 	unsigned count;
-	int r = tap_receive(s->tap, frames, BATCH_FRAMES, &count);
+	int r = tap_receive(s->tap, frames, max, &count);
 
 	if (r < 0) {
 		log_err("The guest's network device is gone: %s", strerror(-r));
@@ -145,7 +151,7 @@ static unsigned handle_batch(struct stack *s, usec_t now)
 	for (unsigned i = 0; i < count; i++)
 		handle_frame(s, &frames[i], now);
 	if (count)
-		flush(s, now);
+		flush_datagrams(s, now);
 	return count;
 }
 
@@ -156,8 +162,15 @@ static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
 	(void)events;
 	s->now = now;
 	/* A batch that is not full was the last, as a rule: the loop tells if not. */
-	for (int i = 0; i < BATCHES_A_TURN && handle_batch(s, now) == BATCH_FRAMES; i++)
-		;
+	for (int i = 0; i < BATCHES_A_TURN; i++) {
+		/* A single frame is under way before another is looked for: that is the case where
+		 * it counts. */
+		unsigned max = i ? BATCH_FRAMES : 1;
+
+		if (handle_batch(s, max, now) < max)
+			break;
+	}
+	flush_segments(s, now);
 }
 
 static unsigned at_most(unsigned n, unsigned most)
@@ -259,8 +272,9 @@ void stack_announce(struct stack *s)
 
 void stack_drain(struct stack *s)
 {
-	for (int i = 0; i < DRAIN_BATCHES && handle_batch(s, s->now); i++)
+	for (int i = 0; i < DRAIN_BATCHES && handle_batch(s, BATCH_FRAMES, s->now); i++)
 		;
+	flush_segments(s, s->now);
 }
 
 void stack_log_counters(const struct stack *s)
