@@ -16,6 +16,7 @@ struct loop {
 	struct epoll_event batch[BATCH];
 	int batch_next, batch_count; /* events batch_next.. are still to be handed out */
 	bool stopped;
+	usec_t now;
 	bool coarse; /* no epoll_pwait2(2), which came with Linux 5.11 */
 	int status;
 };
@@ -139,6 +140,7 @@ static int turn(struct loop *l, usec_t now, usec_t wait)
 		return -errno;
 	if (real)
 		now = clock_now();
+	l->now = now;
 	l->batch_count = n < 0 ? 0 : n;
 	for (l->batch_next = 0; l->batch_next < l->batch_count;) {
 		struct epoll_event *ev = &l->batch[l->batch_next++];
@@ -179,7 +181,18 @@ int loop_run(struct loop *l)
 		if (r < 0)
 			return r;
 	}
+	l->stopped = false;
 	return l->status;
+}
+
+bool loop_stopped(const struct loop *l)
+{
+	return l->stopped;
+}
+
+usec_t loop_now(const struct loop *l)
+{
+	return l->now;
 }
 
 void loop_stop(struct loop *l, int status)

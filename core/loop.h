@@ -4,6 +4,7 @@
 #ifndef CORE_LOOP_H
 #define CORE_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -66,8 +67,14 @@ static inline void loop_undefer(struct loop_task *task)
  * 0 or negative errno. */
 int loop_turn(struct loop *l, usec_t now, int timeout_ms) must_check;
 
+/* The time of the latest turn; 0 before the first. */
+usec_t loop_now(const struct loop *l);
+
 /* Turns until loop_stop(); returns its status, or negative errno if epoll_wait(2) failed. */
 int loop_run(struct loop *l) must_check;
 void loop_stop(struct loop *l, int status);
+
+/* true if loop_stop() was called since the latest loop_run() returned. */
+bool loop_stopped(const struct loop *l);
 
 #endif

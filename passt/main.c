@@ -215,9 +215,10 @@ static int run(struct instance *in)
 	r = announce(in, background, ready_fd);
 	if (!r)
 		r = loop_run(in->loop);
-	stack_drain(in->stack);
-	stack_log_counters(in->stack);
 	pasta_leave(in->pasta, in->tap_fd);
+	if (r >= 0 && pasta_has_command(in->pasta))
+		stack_finish(in->stack);
+	stack_log_counters(in->stack);
 	return r;
 }
 

@@ -16,6 +16,11 @@
 #define BATCHES_A_TURN 4
 #define DRAIN_BATCHES  1024
 
+/* How long the end may take: without progress, and at all. */
+#define FINISH_STALL   (500 * USEC_MSEC)
+#define FINISH_MOST    (10 * USEC_SEC)
+#define FINISH_TURN_MS 20
+
 #define FLOWS_MAX      131072
 #define ECHO_FLOWS_MAX 4096
 #define BUFFER_BUDGET  ((size_t)256 << 20)
@@ -32,7 +37,6 @@ struct stack {
 	struct udp *udp;
 	struct icmp *icmp;
 	struct log_limit mac_limit;
-	usec_t now; /* of the latest batch: for stack_drain() */
 };
 
 typedef void (*packet_handler)(struct stack *s, const struct packet *p, usec_t now);
@@ -160,7 +164,6 @@ static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
 	struct stack *s = container_of(src, struct stack, source);
 
 	(void)events;
-	s->now = now;
 	/* A batch that is not full was the last, as a rule: the loop tells if not. */
 	for (int i = 0; i < BATCHES_A_TURN; i++) {
 		/* A single frame is under way before another is looked for: that is the case where
@@ -270,11 +273,31 @@ void stack_announce(struct stack *s)
 		log_debug("Announcing ourselves to the guest: %s", strerror(-r));
 }
 
-void stack_drain(struct stack *s)
+static void drain(struct stack *s)
 {
-	for (int i = 0; i < DRAIN_BATCHES && handle_batch(s, BATCH_FRAMES, s->now); i++)
+	for (int i = 0; i < DRAIN_BATCHES && handle_batch(s, BATCH_FRAMES, loop_now(s->loop)); i++)
 		;
-	flush_segments(s, s->now);
+	flush_segments(s, loop_now(s->loop));
+}
+
+void stack_finish(struct stack *s)
+{
+	usec_t start = loop_now(s->loop), moved = start, now = start;
+	size_t held = 0;
+
+	drain(s);
+	while (s->tcp && tcp_unfinished(s->tcp, &held) && !loop_stopped(s->loop)) {
+		uint64_t before = s->counters.rx_bytes - held;
+
+		if (now - moved > FINISH_STALL || now - start > FINISH_MOST)
+			return;
+		if (loop_turn(s->loop, USEC_NEVER, FINISH_TURN_MS) < 0)
+			return;
+		now = loop_now(s->loop);
+		(void)tcp_unfinished(s->tcp, &held);
+		if (s->counters.rx_bytes - held != before)
+			moved = now;
+	}
 }
 
 void stack_log_counters(const struct stack *s)

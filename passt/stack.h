@@ -26,8 +26,10 @@ void stack_free(struct stack *s);
 /* Makes the guest's neighbour entries known early: an ARP request and a neighbour solicitation. */
 void stack_announce(struct stack *s);
 
-/* Handles what the guest has still sent before it ended, so that its last bytes leave. */
-void stack_drain(struct stack *s);
+/* The guest has ended, and its kernel closes what it had open: turns the loop on until all that it
+ * had sent has reached the host, as on a host of its own; or until nothing moves for a while, a
+ * bound is reached, or loop_stop() is called. */
+void stack_finish(struct stack *s);
 
 /* Writes the counters at debug level. */
 void stack_log_counters(const struct stack *s);

@@ -371,7 +371,7 @@ static void signal_came(struct loop_source *src, uint32_t events, usec_t now)
 	(void)now;
 	if (read(src->fd, &info, sizeof(info)) != sizeof(info))
 		return;
-	if (!p->has_command) {
+	if (!p->has_command || !p->agent) { /* nobody to pass it on to, or not any more */
 		loop_stop(p->loop, EXIT_SUCCESS);
 		return;
 	}

@@ -124,6 +124,32 @@ void tcp_flush(struct tcp *t, usec_t now)
 	do_work(t, now);
 }
 
+struct unfinished {
+	size_t flows, held;
+};
+
+static void count_unfinished(struct hash_node *node, void *arg)
+{
+	const struct tcp_flow *f = container_of(node, struct tcp_flow, node);
+	struct unfinished *u = arg;
+
+	/* Before the handshake is over the guest has sent nothing, and it gives such a connection
+	 * up without a word. */
+	if (f->state < FLOW_ESTABLISHED || (f->fin_received && !tcp_held(f)))
+		return;
+	u->flows++;
+	u->held += tcp_held(f);
+}
+
+size_t tcp_unfinished(struct tcp *t, size_t *held)
+{
+	struct unfinished u = {0};
+
+	hash_table_foreach(t->flows, count_unfinished, &u);
+	*held = u.held;
+	return u.flows;
+}
+
 size_t tcp_flow_count(const struct tcp *t)
 {
 	return hash_table_count(t->flows);

@@ -42,4 +42,8 @@ void tcp_flush(struct tcp *t, usec_t now);
 
 size_t tcp_flow_count(const struct tcp *t);
 
+/* Connections over which the guest may still deliver: it has not closed them, or not all it sent is
+ * the host's yet. *held: bytes of it that wait here. Walks all flows. */
+size_t tcp_unfinished(struct tcp *t, size_t *held);
+
 #endif
