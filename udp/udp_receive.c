@@ -15,7 +15,7 @@
 
 #define FAILURES_MAX 16 /* of a port, one after the other */
 
-#define MESSAGES     32
+#define MESSAGES     64
 #define BUFFER_LEN   65536
 #define FRAMES       64
 #define IOVS         (2 * FRAMES + MESSAGES)
