@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -215,6 +216,18 @@ static _Noreturn void serve(struct agent *a)
 	}
 }
 
+/* As many as the engine may ask for at once. The command keeps its caller's limit. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		log_debug("RLIMIT_NOFILE: %s", strerror(errno));
+}
+
 /* Leaves only 0 to 2 and those given, which move to 3 and on. */
 static int keep_descriptors(int *const fds[], unsigned count)
 {
@@ -251,6 +264,7 @@ static int seal(struct agent *a, const struct pasta_config *cfg, const char **st
 	int r;
 
 	log_keep_stderr_only();
+	raise_descriptor_limit();
 	*step = "close_range";
 	r = keep_descriptors(kept, 2);
 	if (r < 0)
@@ -285,6 +299,7 @@ static int seal_joined(struct agent *a, const struct pasta_config *cfg, struct a
 	int r;
 
 	log_keep_stderr_only();
+	raise_descriptor_limit();
 	malloc_trim(0); /* what libnl and the caller had */
 	*step = "/dev/null";
 	*null = open("/dev/null", O_RDWR | O_CLOEXEC);
