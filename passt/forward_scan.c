@@ -11,11 +11,11 @@
 #define TICK        (250 * USEC_MSEC)
 #define TICK_EARLY  (25 * USEC_MSEC)
 #define EARLY_TICKS 12
-#define FULL_EVERY  8 /* ticks, between looks that the counters don't ask for */
+#define FULL_EVERY  4 /* ticks, between looks that the counters don't ask for */
 /* On a busy host the counters ask for a look every time: a few are given at once, but only one in
  * so many ticks on average. */
-#define HOST_CREDIT 4
-#define HOST_EVERY  4
+#define HOST_CREDIT 8
+#define HOST_EVERY  2
 
 static uint16_t target_of(const struct forward_rule *r, unsigned port)
 {

@@ -11,6 +11,7 @@
 #include "passt/config.h"
 #include "passt/daemon.h"
 #include "passt/files.h"
+#include "passt/forward.h"
 #include "passt/plan.h"
 #include "passt/report.h"
 #include "passt/stack.h"
@@ -31,6 +32,7 @@ struct instance {
 	struct loop *loop;
 	struct stack *stack;
 	unsigned descriptors;
+	struct forward *forward;
 	int tap_fd;
 	struct tap_features features;
 	struct netconf_result guest;
@@ -39,8 +41,9 @@ struct instance {
 static int look_at_host(struct instance *in)
 {
 	const struct config *cfg = in->cfg;
+	bool template = !cfg->splice_only;
 	const struct host_request req = {
-	    .family_on = {cfg->family[IP_V4].on, cfg->family[IP_V6].on},
+	    .family_on = {template && cfg->family[IP_V4].on, template && cfg->family[IP_V6].on},
 	    .interface = cfg->interface,
 	    .outbound_if = {cfg->family[IP_V4].outbound_if, cfg->family[IP_V6].outbound_if},
 	};
@@ -103,6 +106,72 @@ static int start_guest(struct instance *in)
 	return r;
 }
 
+/* Every flow is a descriptor. After the fork of the agent, so that the command keeps its caller's
+ * limit. Returns how many there may be. */
+static unsigned raise_descriptor_limit(void)
+{
+	struct rlimit limit, raised;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return DESCRIPTORS_USUAL;
+	raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
+	if (setrlimit(RLIMIT_NOFILE, &raised) < 0)
+		log_debug("Can't raise the limit on descriptors: %s", strerror(errno));
+	else
+		limit = raised;
+	return limit.rlim_cur < INT_MAX ? (unsigned)limit.rlim_cur : INT_MAX;
+}
+
+static int open_ns(void *arg, const struct rule *rule, uint16_t first, uint16_t last, int *results)
+{
+	const struct instance *in = arg;
+
+	return pasta_listen(in->pasta, rule, first, last, results);
+}
+
+static int serve_port(void *arg, struct forward_port *port)
+{
+	const struct instance *in = arg;
+
+	return stack_listen(in->stack, port);
+}
+
+static void unserve_port(void *arg, struct forward_port *port)
+{
+	const struct instance *in = arg;
+
+	stack_unlisten(in->stack, port);
+}
+
+/* With all privileges that there are, and before anybody is told that we are ready. */
+static int open_ports(struct instance *in)
+{
+	const struct forward_ops ops = {.open_ns = open_ns,
+					.ns_ports = pasta_ports(in->pasta),
+					.serve = serve_port,
+					.unserve = unserve_port,
+					.arg = in};
+
+	int r;
+
+	in->descriptors = raise_descriptor_limit();
+	r = forward_new(in->cfg->ports, in->cfg->freebind, &ops, &in->forward);
+	if (r < 0)
+		return r;
+	for (int side = 0; side < FORWARD_SIDES; side++)
+		in->descriptors -= forward_port_count(in->forward, (enum forward_side)side);
+	return 0;
+}
+
+static int serve_ports(struct instance *in)
+{
+	int r = forward_serve(in->forward, in->loop);
+
+	if (r < 0)
+		log_err("Can't serve the ports to forward: %s", strerror(-r));
+	return r;
+}
+
 /* The host view was for the agent too, which has its copy; what libnl and the C library kept goes
  * back. */
 static void forget_host(struct instance *in)
@@ -122,6 +191,7 @@ static int make_stack(struct instance *in)
 	    .tap = {.our_mac = cfg->our_mac,
 		    .guest_mac = in->guest.mac,
 		    .mtu = cfg->mtu ? cfg->mtu : 65520},
+	    .sides = pasta_sides(in->pasta),
 	    .tcp_on = cfg->tcp_on,
 	    .udp_on = cfg->udp_on,
 	    .icmp_on = cfg->icmp_on,
@@ -133,7 +203,8 @@ static int make_stack(struct instance *in)
 	int r = loop_new(&in->loop);
 
 	if (!r)
-		r = tun_link_new(in->tap_fd, &in->features, &link);
+		r = cfg->splice_only ? none_link_new(&link)
+				     : tun_link_new(in->tap_fd, &in->features, &link);
 	if (!r)
 		r = stack_new(in->loop, link, &sc, &in->stack);
 	if (r < 0)
@@ -148,7 +219,7 @@ static int announce(struct instance *in, bool background, int ready_fd)
 	bool debug = in->cfg->log_level >= LOG_LEVEL_DEBUG;
 	int r = 0;
 
-	if (in->cfg->config_net)
+	if (in->cfg->config_net && !in->cfg->splice_only)
 		stack_announce(in->stack);
 	if (background)
 		r = daemon_ready(&in->files, ready_fd);
@@ -164,29 +235,12 @@ static int announce(struct instance *in, bool background, int ready_fd)
 	return pasta_release(in->pasta);
 }
 
-/* Every flow is a descriptor. After the fork of the agent, so that the command keeps its caller's
- * limit. Returns how many there may be. */
-static unsigned raise_descriptor_limit(void)
-{
-	struct rlimit limit, raised;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return DESCRIPTORS_USUAL;
-	raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
-	if (setrlimit(RLIMIT_NOFILE, &raised) < 0)
-		log_debug("Can't raise the limit on descriptors: %s", strerror(errno));
-	else
-		limit = raised;
-	return limit.rlim_cur < INT_MAX ? (unsigned)limit.rlim_cur : INT_MAX;
-}
-
 static int run(struct instance *in)
 {
 	bool background = !pasta_has_command(in->pasta) && !in->cfg->foreground;
 	const char *step = NULL;
 	int ready_fd = -1, r;
 
-	in->descriptors = raise_descriptor_limit();
 	r = sandbox_engine_enter(&in->identity, background, &step);
 	if (r < 0) {
 		log_err("Can't enter the sandbox: %s: %s", step, strerror(-r));
@@ -205,6 +259,8 @@ static int run(struct instance *in)
 	r = make_stack(in);
 	if (!r)
 		r = pasta_attach(in->pasta, in->loop);
+	if (!r)
+		r = serve_ports(in);
 	if (r < 0)
 		return r;
 	r = sandbox_seal(SANDBOX_ENGINE_PASTA, &step);
@@ -215,6 +271,9 @@ static int run(struct instance *in)
 	r = announce(in, background, ready_fd);
 	if (!r)
 		r = loop_run(in->loop);
+	/* First of all, for who waits for the same ports. */
+	forward_free(in->forward);
+	in->forward = NULL;
 	pasta_leave(in->pasta, in->tap_fd);
 	if (r >= 0 && pasta_has_command(in->pasta))
 		stack_finish(in->stack);
@@ -237,12 +296,15 @@ static int start(const struct config *cfg, const char *ident)
 		r = files_open(cfg, ident, &in.files);
 	if (!r)
 		r = start_guest(&in);
+	if (!r)
+		r = open_ports(&in);
 	if (!r) {
 		block = pasta_has_command(in.pasta) ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
 		report_plan(cfg, &in.plan, block);
 		forget_host(&in);
 		r = run(&in);
 	}
+	forward_free(in.forward);
 	stack_free(in.stack);
 	pasta_free(in.pasta);
 	loop_free(in.loop);
@@ -265,20 +327,6 @@ static int check_ipv6(struct config *cfg)
 	}
 	cfg->family[IP_V6].on = false;
 	return 0;
-}
-
-/* What would be promised and not kept. */
-static int check_ports(const struct config *cfg)
-{
-	bool asked = cfg->splice_only;
-
-	for (int side = 0; side < FORWARD_SIDES; side++) {
-		for (unsigned i = 0; i < cfg->ports[side].count; i++)
-			asked |= !cfg->ports[side].rules[i].scan;
-	}
-	if (asked)
-		log_err("Ports are not forwarded yet");
-	return asked ? -EINVAL : 0;
 }
 
 int main(int argc, char **argv)
@@ -316,9 +364,7 @@ int main(int argc, char **argv)
 		log_err("Virtual machines are not served yet: start the program as pasta");
 		return 1;
 	}
-	r = check_ports(&cfg);
-	if (!r)
-		r = check_ipv6(&cfg);
+	r = check_ipv6(&cfg);
 	if (!r)
 		r = start(&cfg, ident);
 	/* Not exit(3): what would run then (a sanitizer's leak check) makes calls that the sandbox

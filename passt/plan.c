@@ -51,7 +51,7 @@ static void plan_network(const struct config *cfg, const struct host_family *hf,
 {
 	const struct config_family *cf = &cfg->family[f];
 	struct netconf_family *net = &p->net.family[f];
-	bool local = cf->on && !hf->found;
+	bool local = cf->on && !hf->found && !cfg->splice_only;
 
 	p->local_mode[f] = local;
 	*net = (struct netconf_family){
@@ -197,9 +197,10 @@ void plan_make(const struct config *cfg, const struct host_view *host,
 	out->nat.splice_only = cfg->splice_only;
 	out->nat.host_lo_to_ns_lo = cfg->host_lo_to_ns_lo;
 	out->nat.freebind = cfg->freebind;
-	out->net.configure = cfg->config_net;
+	out->net.configure = cfg->config_net && !cfg->splice_only;
+	out->net.lo_only = cfg->splice_only;
 	out->net.mtu = cfg->mtu;
-	out->net.mac_set = cfg->ns_mac_set;
+	out->net.mac_set = cfg->ns_mac_set && !cfg->splice_only;
 	out->net.mac = cfg->ns_mac;
 	out->net.host = host;
 }

@@ -77,7 +77,7 @@ static void report_rules(const struct rule_table *table, const char *heading, en
 		log_at(level, "    %s", rule_format(&table->rules[i], buf));
 }
 
-void report_plan(const struct config *cfg, const struct plan *plan, enum log_level level)
+static void report_guest(const struct config *cfg, const struct plan *plan, enum log_level level)
 {
 	char mac[MAC_TEXT_MAX];
 
@@ -87,6 +87,12 @@ void report_plan(const struct config *cfg, const struct plan *plan, enum log_lev
 	report_family(plan, IP_V6, level);
 	for (unsigned i = 0; i < plan->resolver.search_count; i++)
 		log_at(level, "Search: %s", plan->resolver.search[i]);
+}
+
+void report_plan(const struct config *cfg, const struct plan *plan, enum log_level level)
+{
+	if (!cfg->splice_only)
+		report_guest(cfg, plan, level);
 	report_rules(&cfg->ports[FORWARD_HOST], "Ports forwarded from the host", level);
 	report_rules(&cfg->ports[FORWARD_NS], "Ports forwarded from the namespace", level);
 }

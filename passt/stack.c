@@ -8,6 +8,7 @@
 #include "tap/arp.h"
 #include "tap/reassembly.h"
 #include "tcp/tcp.h"
+#include "tcp/tcp_listen.h"
 #include "udp/udp.h"
 
 #define BATCH_FRAMES   64
@@ -188,11 +189,14 @@ static int make_transports(struct stack *s)
 	const struct stack_config *cfg = &s->cfg;
 	unsigned n = cfg->descriptors;
 	const struct tcp_config tcp = {.flows_max = at_most(n - n / 8, FLOWS_MAX),
-				       .buffer_budget = BUFFER_BUDGET};
+				       .buffer_budget = BUFFER_BUDGET,
+				       .guest = &s->guest,
+				       .sides = cfg->sides};
 	const struct udp_config udp = {.flows_max = FLOWS_MAX,
 				       .sockets_max = n / 2,
 				       .timeout_one_way = 30 * USEC_SEC,
-				       .timeout_both_ways = 180 * USEC_SEC};
+				       .timeout_both_ways = 180 * USEC_SEC,
+				       .sides = cfg->sides};
 	const struct icmp_config icmp = {.flows_max = at_most(n / 8, ECHO_FLOWS_MAX),
 					 .timeout = 60 * USEC_SEC};
 	int r = reassembly_new(s->loop, &s->counters, &s->reassembly);
@@ -234,7 +238,7 @@ int stack_new(struct loop *loop, struct tap_link *link, const struct stack_confi
 		start_pcap(s, cfg->pcap_fd);
 	if (!r)
 		r = make_transports(s);
-	if (!r) {
+	if (!r && tap_fd(s->tap) >= 0) {
 		s->source = (struct loop_source){.fd = tap_fd(s->tap), .ready = on_tap};
 		r = loop_add(loop, &s->source, EPOLLIN);
 	}
@@ -258,6 +262,20 @@ void stack_free(struct stack *s)
 	reassembly_free(s->reassembly);
 	tap_free(s->tap);
 	free(s);
+}
+
+int stack_listen(struct stack *s, struct forward_port *port)
+{
+	return port->rule->proto == IPPROTO_TCP ? tcp_listen(s->tcp, port)
+						: udp_listen(s->udp, port);
+}
+
+void stack_unlisten(struct stack *s, struct forward_port *port)
+{
+	if (port->rule->proto == IPPROTO_TCP)
+		tcp_unlisten(s->tcp, port);
+	else
+		udp_unlisten(s->udp, port);
 }
 
 void stack_announce(struct stack *s)

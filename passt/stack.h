@@ -3,7 +3,7 @@
 #ifndef PASST_STACK_H
 #define PASST_STACK_H
 
-#include "nat/translate.h"
+#include "nat/forward.h"
 #include "tap/ndp.h"
 #include "tap/tap.h"
 
@@ -13,6 +13,7 @@ struct stack_config {
 	struct nat_config nat;
 	struct ndp_config ndp;
 	struct tap_config tap;
+	struct side_sockets *sides; /* for spliced flows; outlives the stack */
 	bool tcp_on, udp_on, icmp_on, ndp_on;
 	int pcap_fd;          /* taken over, or -1 */
 	unsigned descriptors; /* how many this process may have */
@@ -22,6 +23,11 @@ struct stack_config {
 int stack_new(struct loop *loop, struct tap_link *link, const struct stack_config *cfg,
 	      struct stack **out) must_check;
 void stack_free(struct stack *s);
+
+/* Serves the socket of a forwarding rule, and stops doing so (passt/forward.h). 0 or negative
+ * errno. */
+int stack_listen(struct stack *s, struct forward_port *port) must_check;
+void stack_unlisten(struct stack *s, struct forward_port *port);
 
 /* Makes the guest's neighbour entries known early: an ARP request and a neighbour solicitation. */
 void stack_announce(struct stack *s);

@@ -67,6 +67,9 @@ int tun_link_new(int fd, const struct tap_features *features, struct tap_link **
 int tun_open(const char *name, struct tap_features *features, int *fd_out,
 	     const char **step) must_check;
 
+/* A link with nobody at the other end: nothing comes, and nothing can be sent. */
+int none_link_new(struct tap_link **out) must_check;
+
 struct tap;
 
 struct tap_config {

@@ -684,6 +684,29 @@ static void errno_becomes_type_and_code(void **state)
 	assert_false(icmp_error_from_errno(EAGAIN, IP_V4, IPPROTO_UDP, &e));
 }
 
+static void link_to_nowhere(void **state)
+{
+	struct tap_config cfg = {.our_mac = our_mac, .guest_mac = guest_mac, .mtu = 1500};
+	struct iovec iov = {(void *)"a frame", 7};
+	struct tap_out out = {.iov = &iov, .iov_count = 1};
+	struct counters counters = {0};
+	struct tap_frame frame;
+	struct tap_link *link;
+	struct tap *tap;
+	unsigned n = 7;
+
+	(void)state;
+	assert_int_equal(none_link_new(&link), 0);
+	assert_int_equal(tap_new(link, &cfg, &counters, &tap), 0);
+	assert_int_equal(tap_fd(tap), -1);
+	assert_int_equal(tap_receive(tap, &frame, 1, &n), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(tap_send(tap, &out, 1, &n), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(counters.dropped[DROP_LINK_FULL], 1);
+	tap_free(tap);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -704,6 +727,7 @@ int main(void)
 	    cmocka_unit_test(capture_holds_both_directions),
 	    cmocka_unit_test(capture_that_fails_stops_alone),
 	    cmocka_unit_test(icmp_error_quotes_as_much_as_fits),
+	    cmocka_unit_test(link_to_nowhere),
 	    cmocka_unit_test(errno_becomes_type_and_code),
 	};
 
