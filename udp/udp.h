@@ -39,11 +39,6 @@ int udp_listen(struct udp *u, struct forward_port *p) must_check;
  * closed. */
 void udp_unlisten(struct udp *u, struct forward_port *p);
 
-/* Gives up the host's port for a rule that can't have it because something in the guest began flows
- * from its port of that number: they end, and what is sent next leaves from the rule's socket,
- * which has the same port. true if there was such a port. */
-bool udp_yield_port(struct udp *u, uint16_t port);
-
 size_t udp_flow_count(const struct udp *u);
 
 #endif

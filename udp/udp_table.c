@@ -211,34 +211,6 @@ static struct udp_socket *socket_find(struct udp *u, const struct endpoint *gues
 	return NULL;
 }
 
-static bool yield_socket(struct udp *u, const struct endpoint *guest, bool to_loopback)
-{
-	struct udp_socket *s = socket_find(u, guest, to_loopback);
-
-	if (!s || s->host.port != guest->port)
-		return false;
-	/* The socket goes with the last one. */
-	while (s->flows.next->next != &s->flows)
-		udp_flow_free(container_of(s->flows.next, struct udp_flow, in_socket));
-	udp_flow_free(container_of(s->flows.next, struct udp_flow, in_socket));
-	return true;
-}
-
-bool udp_yield_port(struct udp *u, uint16_t port)
-{
-	const struct ip_addr *guest[] = {&u->guest->seen[IP_V4], &u->guest->seen[IP_V6],
-					 &u->guest->link_local_seen};
-	bool any = false;
-
-	for (size_t i = 0; i < sizeof(guest) / sizeof(guest[0]); i++) {
-		struct endpoint e = {.addr = *guest[i], .port = port};
-
-		any |= yield_socket(u, &e, false);
-		any |= yield_socket(u, &e, true);
-	}
-	return any;
-}
-
 static int socket_get(struct udp *u, const struct endpoint *guest, const struct ip_addr *host,
 		      struct udp_socket **out)
 {

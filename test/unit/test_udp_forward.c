@@ -230,46 +230,6 @@ static void test_begins(void **state)
 	both(begins_each);
 }
 
-/* A rule that comes later gets the port that a guest's server has had to itself so far; for the
- * server's peers nothing changes. */
-static void yield_each(const struct names *n)
-{
-	struct forward_bed fb = {.b = bed_new(n, &(struct bed_options){0})};
-	struct bed *b = fb.b;
-	int peer[2] = {service(n->other, 0), service(second[n->family], 0)};
-
-	fb.rule = (struct rule){.proto = IPPROTO_UDP,
-				.dual_stack = true,
-				.addr = ip_any[IP_V6],
-				.first = PORT,
-				.last = PORT,
-				.target = ip_any[IP_V6],
-				.target_first = PORT};
-	fb.port.port = PORT;
-	round_trip(b, peer[0], PORT, n->other);
-	round_trip(b, peer[1], PORT, second[n->family]);
-	assert_int_equal(forward_open(&fb.rule, PORT, false, &fb.port.source.fd), -EADDRINUSE);
-	assert_true(udp_yield_port(b->udp, PORT));
-	assert_false(udp_yield_port(b->udp, PORT));
-	assert_int_equal(udp_flow_count(b->udp), 0);
-	assert_int_equal(forward_open(&fb.rule, PORT, false, &fb.port.source.fd), 0);
-	serve(&fb);
-	reply(peer[1], "unasked", 7);
-	turn(b);
-	guest_gets_text(b, second[n->family], port_of(peer[1]), PORT, "unasked");
-	round_trip(b, peer[0], PORT, n->other);
-	assert_int_equal(got.from.port, PORT);
-	close(peer[0]);
-	close(peer[1]);
-	forward_bed_free(&fb);
-}
-
-static void test_yield(void **state)
-{
-	(void)state;
-	both(yield_each);
-}
-
 /* A client on the host's loopback is the guest's name for it; without one it is refused. */
 static void loopback_each(const struct names *n)
 {
@@ -468,10 +428,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_tap),        cmocka_unit_test(test_moved),
 	    cmocka_unit_test(test_link_local), cmocka_unit_test(test_alike),
-	    cmocka_unit_test(test_yield),      cmocka_unit_test(test_begins),
-	    cmocka_unit_test(test_loopback),   cmocka_unit_test(test_marks),
-	    cmocka_unit_test(test_batch),      cmocka_unit_test(test_error),
-	    cmocka_unit_test(test_broken),
+	    cmocka_unit_test(test_begins),     cmocka_unit_test(test_loopback),
+	    cmocka_unit_test(test_marks),      cmocka_unit_test(test_batch),
+	    cmocka_unit_test(test_error),      cmocka_unit_test(test_broken),
 	};
 
 	return cmocka_run_group_tests(tests, enter_both, NULL);
