@@ -276,6 +276,9 @@ class Process:
 class Entered(Process):
     """A command in a PID namespace: a child of nsenter, which must be there to collect it, or the namespace never ends."""
 
+    def send_signal(self, sig):
+        os.kill((descendants(self.pid) or [self.pid])[-1], sig)
+
     def stop(self, sig=signal.SIGKILL, timeout=5):
         for p in descendants(self.pid):
             with contextlib.suppress(ProcessLookupError):
