@@ -15,10 +15,6 @@
 #define BULK       8192 /* bytes of data in a request */
 #define REPLIES    16   /* taken from one socket in a turn */
 
-/* Errors that we make ourselves (RFC 4443 2.4 (f)). */
-#define LOCAL_PERIOD (100 * USEC_MSEC)
-#define LOCAL_MAX    100
-
 struct icmp {
 	struct loop *loop;
 	struct timers *timers;
@@ -29,11 +25,10 @@ struct icmp {
 	struct icmp_config cfg;
 	struct hash_key key;
 	struct hash_table *flows;
-	struct list oldest; /* flows, least recently used first */
-	bool warned;        /* that ping sockets are not permitted */
-	usec_t now;         /* of the call in progress */
-	usec_t errors_since;
-	unsigned errors; /* sent to the guest since then */
+	struct list oldest;             /* flows, least recently used first */
+	bool warned;                    /* that ping sockets are not permitted */
+	usec_t now;                     /* of the call in progress */
+	struct icmp_error_limit errors; /* that we make ourselves */
 	struct log_limit log;
 	uint8_t *buffer; /* BUFFER_LEN */
 };
@@ -299,43 +294,25 @@ static void error_received(struct host_socket *host, const struct host_error *er
 	send_error(f, &r, &e);
 }
 
-/* We speak as the guest's router: the gateway, or our link-local address. */
-static struct ip_addr router(const struct echo_flow *f)
-{
-	const struct nat_config *nat = f->icmp->nat;
-	const struct ip_addr *a =
-	    f->host.family == IP_V4 ? &nat->family[IP_V4].gateway : &nat->our_link_local;
-
-	return ip_is_unspecified(a) || ip_family(a) != f->host.family ? f->key.dst : *a;
-}
-
-static bool may_send_local(struct icmp *i)
-{
-	if (i->now - i->errors_since >= LOCAL_PERIOD) {
-		i->errors_since = i->now;
-		i->errors = 0;
-	}
-	return i->errors++ < LOCAL_MAX;
-}
-
 static void error_too_long(struct echo_flow *f, const struct request *r, uint32_t mtu)
 {
 	bool v4 = f->host.family == IP_V4;
-	struct icmp_error e = {.from = router(f),
+	struct icmp_error e = {.from = nat_router_for_guest(f->icmp->nat, &f->key.dst),
 			       .type = v4 ? ICMP_DEST_UNREACH : ICMPV6_PKT_TOOBIG,
 			       .code = v4 ? ICMP_FRAG_NEEDED : 0,
 			       .info = mtu};
 
-	if (mtu && may_send_local(f->icmp))
+	if (mtu && icmp_error_pass(&f->icmp->errors, f->icmp->now))
 		send_error(f, r, &e);
 }
 
 static void error_local(struct echo_flow *f, const struct request *r, int err)
 {
-	struct icmp_error e = {.from = router(f)};
+	struct icmp_error e = {.from = nat_router_for_guest(f->icmp->nat, &f->key.dst)};
 	uint8_t proto = f->host.family == IP_V4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 
-	if (icmp_error_from_errno(err, f->host.family, proto, &e) && may_send_local(f->icmp))
+	if (icmp_error_from_errno(err, f->host.family, proto, &e) &&
+	    icmp_error_pass(&f->icmp->errors, f->icmp->now))
 		send_error(f, r, &e);
 }
 

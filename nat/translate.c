@@ -63,3 +63,11 @@ struct ip_addr nat_source_for_guest(const struct nat_config *cfg, const struct n
 	}
 	return f == IP_V4 ? nf->gateway : cfg->our_link_local;
 }
+
+struct ip_addr nat_router_for_guest(const struct nat_config *cfg, const struct ip_addr *dst)
+{
+	enum ip_family f = ip_family(dst);
+	const struct ip_addr *a = f == IP_V4 ? &cfg->family[IP_V4].gateway : &cfg->our_link_local;
+
+	return ip_is_unspecified(a) || ip_family(a) != f ? *dst : *a;
+}

@@ -52,4 +52,8 @@ struct ip_addr nat_to_host(const struct nat_config *cfg, uint8_t proto, const st
 struct ip_addr nat_source_for_guest(const struct nat_config *cfg, const struct nat_guest *g,
 				    const struct ip_addr *src);
 
+/* Who tells the guest that there is no way to dst (as the guest names it): its router, which is the
+ * gateway or our link-local address; dst itself if there is none. */
+struct ip_addr nat_router_for_guest(const struct nat_config *cfg, const struct ip_addr *dst);
+
 #endif

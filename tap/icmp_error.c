@@ -3,6 +3,9 @@
 
 #include <errno.h>
 
+#define LIMIT_PERIOD (100 * USEC_MSEC)
+#define LIMIT_COUNT  100
+
 /* The longest error: RFC 1812 4.3.2.3, RFC 4443 2.4 (c). */
 static const size_t longest[IP_FAMILIES] = {[IP_V4] = 576, [IP_V6] = 1280};
 
@@ -59,4 +62,11 @@ bool icmp_error_from_errno(int err, enum ip_family family, uint8_t proto, struct
 		}
 	}
 	return false;
+}
+
+bool icmp_error_pass(struct icmp_error_limit *limit, usec_t now)
+{
+	if (now - limit->since >= LIMIT_PERIOD)
+		*limit = (struct icmp_error_limit){.since = now};
+	return limit->count++ < LIMIT_COUNT;
 }

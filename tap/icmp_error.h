@@ -26,4 +26,14 @@ int icmp_error_send(struct tap *t, const struct icmp_error *e, const struct ip_h
  * of TCP, which is a reset. */
 bool icmp_error_from_errno(int err, enum ip_family family, uint8_t proto, struct icmp_error *out);
 
+/* Keeps errors of our own making to a rate (RFC 4443 2.4 (f), RFC 1812 4.3.2.8); those that came in
+ * were limited on their way. Begins as all zero. */
+struct icmp_error_limit {
+	usec_t since;
+	unsigned count; /* since then */
+};
+
+/* true if one more may be sent now. */
+bool icmp_error_pass(struct icmp_error_limit *limit, usec_t now);
+
 #endif

@@ -256,6 +256,11 @@ static bool complete(struct reassembly *r, struct partial *f, const struct packe
 		count_drop(r->counters, why);
 		return false;
 	}
+	/* RFC 8200 4.5: what is fragmented is an original packet, never a fragment. */
+	if (whole->kind == PACKET_FRAGMENT) {
+		count_drop(r->counters, DROP_IP_EXTENSION);
+		return false;
+	}
 	return true;
 }
 

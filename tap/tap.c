@@ -29,7 +29,7 @@ int tap_new(struct tap_link *link, const struct tap_config *cfg, struct counters
 	    struct tap **out)
 {
 	struct tap *t = calloc(1, sizeof(*t));
-	struct hash_key random;
+	struct hash_key random = {0};
 	int r;
 
 	if (!t) {
@@ -100,11 +100,6 @@ bool tap_learn_mac(struct tap *t, const struct mac_addr *mac)
 const struct mac_addr *tap_our_mac(const struct tap *t)
 {
 	return &t->our_mac;
-}
-
-const struct mac_addr *tap_guest_mac(const struct tap *t)
-{
-	return &t->guest_mac;
 }
 
 int tap_pcap_start(struct tap *t, int fd)

@@ -110,7 +110,6 @@ int tap_send_ip(struct tap *t, const struct ip_header *ip, const struct iovec *b
  * than before. */
 bool tap_learn_mac(struct tap *t, const struct mac_addr *mac);
 const struct mac_addr *tap_our_mac(const struct tap *t);
-const struct mac_addr *tap_guest_mac(const struct tap *t);
 
 /* Writes every frame from now on to fd (taken over) as classic pcap 2.4 with stamps of the
  * real-time clock. */

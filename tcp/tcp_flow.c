@@ -177,7 +177,7 @@ int tcp_flow_new(struct tcp *t, const struct endpoint *guest, const struct endpo
 {
 	int r;
 
-	if (hash_table_count(t->flows) >= t->cfg.flows_max) {
+	if (tcp_flow_count(t) >= t->cfg.flows_max) {
 		count_drop(tap_counters(t->tap), DROP_FLOW_LIMIT);
 		log_limited(&t->limit, now, LOG_LEVEL_WARN,
 			    "TCP: no room for more than %u connections", t->cfg.flows_max);

@@ -33,11 +33,6 @@ void tcp_hold_free(struct tcp_hold *h)
 	free(h);
 }
 
-uint32_t tcp_hold_size(const struct tcp_hold *h)
-{
-	return h->size;
-}
-
 int tcp_hold_iov(struct tcp_hold *h, uint32_t seq, uint32_t len, struct iovec *iov)
 {
 	uint32_t at = seq & (h->size - 1), first = h->size - at;

@@ -22,7 +22,6 @@ struct seq_range {
 /* size: a power of two, bytes. */
 int tcp_hold_new(uint32_t size, struct tcp_hold **out) must_check;
 void tcp_hold_free(struct tcp_hold *h);
-uint32_t tcp_hold_size(const struct tcp_hold *h);
 
 /* Copies data to its place. The caller sees to it that all that is held spans no more than the
  * size. */

@@ -5,13 +5,7 @@
 #include <netinet/icmp6.h>
 #include <netinet/ip_icmp.h>
 
-#include "tap/icmp_error.h"
 #include "udp/udp_flow.h"
-
-/* ICMP errors that we make ourselves (RFC 4443 2.4 (f), RFC 1812 4.3.2.8): those that came in were
- * limited on their way. */
-#define LOCAL_PERIOD (100 * USEC_MSEC)
-#define LOCAL_MAX    100
 
 /* The bytes of the original behind its IP header, as the guest sent them. */
 static void send_error(struct udp *u, const struct udp_datagram *d, const struct icmp_error *e)
@@ -93,34 +87,15 @@ void udp_error_received(struct host_socket *host, const struct host_error *err, 
 	send_error(u, &d, &e);
 }
 
-static bool may_send_local(struct udp *u)
-{
-	if (u->now - u->errors_since >= LOCAL_PERIOD) {
-		u->errors_since = u->now;
-		u->errors = 0;
-	}
-	return u->errors++ < LOCAL_MAX;
-}
-
-/* We speak as the guest's router: the gateway, or our link-local address. */
-static struct ip_addr router(const struct udp *u, const struct udp_flow *f)
-{
-	const struct ip_addr *a =
-	    ip_is_v4(&f->guest_addr) ? &u->nat->family[IP_V4].gateway : &u->nat->our_link_local;
-
-	return ip_is_unspecified(a) || ip_family(a) != ip_family(&f->guest_addr) ? f->guest_addr
-										 : *a;
-}
-
 void udp_error_too_long(struct udp *u, const struct udp_datagram *d, uint32_t mtu)
 {
 	bool v4 = ip_is_v4(&d->flow->guest_addr);
-	struct icmp_error e = {.from = router(u, d->flow),
+	struct icmp_error e = {.from = nat_router_for_guest(u->nat, &d->flow->guest_addr),
 			       .type = v4 ? ICMP_DEST_UNREACH : ICMP6_PACKET_TOO_BIG,
 			       .code = v4 ? ICMP_FRAG_NEEDED : 0,
 			       .info = mtu};
 
-	if (mtu && may_send_local(u))
+	if (mtu && icmp_error_pass(&u->errors, u->now))
 		send_error(u, d, &e);
 }
 
@@ -130,9 +105,9 @@ void udp_error_local(struct udp *u, const struct udp_datagram *d, int err)
 	struct icmp_error e = {0};
 
 	if (!icmp_error_from_errno(err, ip_family(&f->guest_addr), IPPROTO_UDP, &e) ||
-	    !may_send_local(u))
+	    !icmp_error_pass(&u->errors, u->now))
 		return;
 	/* A port is closed by the host that has it, everything else is seen on the way. */
-	e.from = err == ECONNREFUSED ? f->guest_addr : router(u, f);
+	e.from = err == ECONNREFUSED ? f->guest_addr : nat_router_for_guest(u->nat, &f->guest_addr);
 	send_error(u, d, &e);
 }

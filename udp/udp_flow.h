@@ -14,6 +14,7 @@
 
 #include "core/hash.h"
 #include "nat/host_socket.h"
+#include "tap/icmp_error.h"
 #include "udp/udp.h"
 
 #define UDP_BATCH 64 /* datagrams collected before they are sent */
@@ -108,9 +109,8 @@ struct udp {
 	unsigned batch_count;
 	struct udp_sender *sender;
 	struct udp_receiver *receiver;
-	usec_t now; /* of the call in progress */
-	usec_t errors_since;
-	unsigned errors; /* sent to the guest since then */
+	usec_t now;                     /* of the call in progress */
+	struct icmp_error_limit errors; /* that we make ourselves */
 	struct log_limit log;
 };
 

@@ -417,6 +417,23 @@ static void random_pieces(void **state)
 	bench_end(&b);
 }
 
+/* RFC 8200 4.5: an original packet is what is fragmented. */
+static void no_fragment_of_a_fragment(void **state)
+{
+	static const uint8_t header[8] = {IPPROTO_UDP, 0, 0, 1, 0, 0, 0, 7}; /* more to come */
+	struct bench b;
+
+	(void)state;
+	bench_init(&b);
+	datagram_make(&d, IP_V6, 1, 248);
+	d.ip.proto = IPPROTO_FRAGMENT;
+	memcpy(d.bytes, header, sizeof(header));
+	assert_false(part(&b, &d, 0, 128));
+	assert_false(part(&b, &d, 128, d.len));
+	assert_int_equal(b.counters.dropped[DROP_IP_EXTENSION], 1);
+	bench_end(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -434,6 +451,7 @@ int main(void)
 	    cmocka_unit_test(the_oldest_makes_room),
 	    cmocka_unit_test(congestion_mark_survives),
 	    cmocka_unit_test(random_pieces),
+	    cmocka_unit_test(no_fragment_of_a_fragment),
 	};
 
 	return cmocka_run_group_tests_name("reassembly", tests, NULL, NULL);

@@ -144,6 +144,10 @@ static void super_each(const struct names *n)
 		assert_int_equal(got.len, i % 3 < 2 ? 2000 : 1000);
 	}
 	own_net_mtu(65536);
+	/* More segments than any kernel makes of a message. */
+	p.gso_size = sizeof(data) / 129;
+	input(b, &p, data, sizeof(data));
+	assert_int_equal(b->counters.dropped[DROP_L4_HEADER], 1);
 	close(fd);
 	bed_free(b);
 }
