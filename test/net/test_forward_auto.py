@@ -98,7 +98,7 @@ def test_nothing_comes_back(bed):
 def test_own_flows_are_no_servers(bed):
     """A socket that serves a datagram of the guest isn't taken for a server of the host, and the guest's own port stays free."""
     bed.serve(7000)
-    p = bed.pasta_bg("--config-net")
+    p = bed.pasta_bg("--config-net -u none")
     send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 5000)); s.sendto(b'x', ('192.0.2.7', 7000))"
     p.guest([PYTHON, "-c", send])
     wait_until(lambda: ":5000" in bed.host("ss -Haun").out, 2, "the flow's socket on the host")
