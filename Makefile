@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# make            programs in build/                make test      everything, with what it needs
-# make run        set up, build, demonstrate        make bench     figures next to the reference
+# make deps       installs what make needs          make test      everything, with what it needs
+# make            programs in build/                make bench     figures next to the reference
+# make run        both, and a demonstration         make clean
 # make install    DESTDIR= prefix=/usr/local        make layers globals format   keep the shape
 
-CC	?= gcc
+# Not ?=, which make's own default, cc, counts for.
+ifeq ($(origin CC),default)
+CC	:= gcc
+endif
 PYTHON	?= /usr/bin/python3
 prefix	?= /usr/local
 bindir	?= $(prefix)/bin
@@ -27,8 +31,12 @@ else
 HARDEN	:= -fstack-protector-strong -D_FORTIFY_SOURCE=2
 endif
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(WARN) $(WERROR) -fPIE $(PKG_CFLAGS) $(CFLAGS) $(HARDEN)
-PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) | sed 's/-I/-isystem /g'))$(PKG_CFLAGS)
-PKG_LIBS   = $(eval PKG_LIBS := $(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
+# Asked for once, and only if something is compiled.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(if $(HAVE_PKGS),$(shell pkg-config --cflags $(PKGS) | sed 's/-I/-isystem /g')))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $(if $(HAVE_PKGS),$(shell pkg-config --libs $(PKGS))))$(PKG_LIBS)
+HAVE_PKGS  = $(or $(shell pkg-config --exists $(PKGS) && echo yes),$(error no pkg-config, or not all of $(PKGS): "make deps" installs them))
+# Another compiler or other flags make the objects anew; WERROR changes none.
+BUILT_WITH := $(strip $(CC) $(CFLAGS) $(HARDEN) $(LDFLAGS) $(VERSION))
 
 SRCS	:= $(foreach r,$(ROOMS),$(wildcard $(r)/*.c))
 OBJS	:= $(SRCS:%.c=$(B)/obj/%.o)
@@ -44,9 +52,15 @@ $(B)/pasta: $(B)/passt
 $(LIB): $(filter-out $(B)/obj/passt/main.o,$(OBJS))
 	@rm -f $@
 	ar rcs $@ $^
-$(B)/obj/%.o: %.c
+$(B)/obj/%.o: %.c $(B)/built-with
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+ifneq ($(file <$(B)/built-with),$(BUILT_WITH))
+.PHONY: $(B)/built-with
+endif
+$(B)/built-with:
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(BUILT_WITH))' >$@
 # test/unit/test_X.c is a program; what else is there is shared by them.
 $(B)/libtest.a: $(patsubst %.c,$(B)/obj/%.o,$(filter-out test/unit/test_%,$(wildcard test/unit/*.c)))
 	@rm -f $@
@@ -64,6 +78,7 @@ layers:
 globals: $(OBJS)
 	@$(PYTHON) test/globals.py $(OBJS)
 format:
+	@command -v clang-format >/dev/null || { echo "clang-format is missing: apt-get install clang-format"; exit 1; }
 	clang-format -i $$(git ls-files '*.[ch]')
 
 install: all

@@ -15,8 +15,10 @@ define install_missing
 @command -v dpkg-query >/dev/null || { echo "not Debian: install the equivalents of: $(1)"; exit 0; }; \
 missing=; for p in $(1); do \
 	case "$$(dpkg-query -W -f='$${db:Status-Abbrev}' $$p 2>/dev/null)" in ii*) ;; *) missing="$$missing $$p";; esac; done; \
-[ -z "$$missing" ] || { echo "installing:$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	$$sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -qy --no-install-recommends $$missing; }
+[ -z "$$missing" ] && exit 0; \
+install="apt-get install -qy --no-install-recommends$$missing"; \
+[ "$$(id -u)" = 0 ] && sudo= || sudo=$$(command -v sudo) || { echo "missing, and no sudo here; as root: $$install" >&2; exit 1; }; \
+echo "installing:$$missing"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive $$install
 endef
 
 deps:
@@ -26,10 +28,15 @@ deps-test:
 deps-bench:
 	$(call install_missing,$(BUILD_DEPS) $(BENCH_DEPS))
 
+# CMD is for the shell: it may say $HOME on make's command line, too.
+ifneq ($(origin CMD),undefined)
+override CMD := $(value CMD)
+export CMD
+endif
 # Recursion, so that pkg-config is asked after its installation.
 run: deps
-	@$(MAKE) -s all
-	@sh test/demo.sh $(B)/pasta
+	@$(MAKE) -s all tools
+	@sh test/demo.sh $(B)
 
 tools: $(B)/test/nettool
 $(B)/test/nettool: $(patsubst %.c,$(B)/obj/%.o,$(wildcard test/tools/*.c))
