@@ -75,8 +75,8 @@ def kinds_of_descriptors(pid):
 
 
 @each_user
-@pytest.mark.parametrize("options, keeps", [("-T none -U none", 0), ("", NET_BIND_SERVICE)],
-                         ids=["no listeners", "auto"])
+@pytest.mark.parametrize("options, keeps", [("-T none -U none", 0), ("-T 80 -U none", NET_BIND_SERVICE), ("", NET_BIND_SERVICE)],
+                         ids=["no listeners", "listeners", "auto"])
 def test_agent(bed, root, options, keeps):
     p = bed.pasta_bg(f"--config-net {options}", root=root)
     agent = agent_of(p)
