@@ -151,7 +151,6 @@ static int open_ports(struct instance *in)
 					.serve = serve_port,
 					.unserve = unserve_port,
 					.arg = in};
-
 	int r;
 
 	in->descriptors = raise_descriptor_limit();

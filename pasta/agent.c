@@ -315,7 +315,7 @@ static int seal_joined(struct agent *a, const struct pasta_config *cfg, struct a
 	r = ignore_signals();
 	if (r == 0)
 		r = sandbox_agent_enter(&cfg->identity, cfg->wants_listeners, step);
-	return r < 0 ? r : sandbox_seal(SANDBOX_AGENT, step);
+	return r < 0 ? r : sandbox_seal(SANDBOX_AGENT_JOINED, step);
 }
 
 static _Noreturn void fail(const char *step, int err)

@@ -63,7 +63,7 @@ static int allow(scmp_filter_ctx ctx, const struct profile_call *call)
 
 static int build(scmp_filter_ctx ctx, enum sandbox_profile profile)
 {
-	const struct profile_list *lists[] = {profile_common(), profile_own(profile)};
+	const struct profile_list *lists = profile_lists(profile);
 	/* A call by another architecture's numbers isn't worth a line: nothing of ours makes one.
 	 * no_new_privs is our own step. */
 	int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
@@ -74,9 +74,9 @@ static int build(scmp_filter_ctx ctx, enum sandbox_profile profile)
 	 * any case: the kernel keeps a bitmap of them (since 5.11). */
 	if (r == 0)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-	for (size_t l = 0; l < 2; l++) {
-		for (size_t i = 0; r == 0 && i < lists[l]->count; i++)
-			r = allow(ctx, &lists[l]->calls[i]);
+	for (size_t l = 0; l < PROFILE_LISTS; l++) {
+		for (size_t i = 0; r == 0 && i < lists[l].count; i++)
+			r = allow(ctx, &lists[l].calls[i]);
 	}
 	return r;
 }

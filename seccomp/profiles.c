@@ -134,7 +134,19 @@ static const struct profile_call engine_pasta[] = {
     CALL(getpgid),
 };
 
+/* Either agent: sockets inside for the engine, with and without an address. */
 static const struct profile_call agent[] = {
+    SOCKET(AF_INET, SOCK_STREAM),
+    SOCKET(AF_INET, SOCK_DGRAM),
+    SOCKET(AF_INET6, SOCK_STREAM),
+    SOCKET(AF_INET6, SOCK_DGRAM),
+    CALL(setsockopt),
+    CALL(bind),
+    CALL(listen),
+};
+
+/* PID 1 of the command's namespace, outside of which there is nobody whom it could name. */
+static const struct profile_call agent_init[] = {
     /* Children. */
     CALL(waitid),
     /* What the engine may have passed on to the command, and whether the terminal did so already.
@@ -146,14 +158,10 @@ static const struct profile_call agent[] = {
     CALL(getpgrp),
     CALL(getpgid),
     CALL_EQ(ioctl, 1, TIOCGPGRP),
-    /* Sockets inside for the engine, with and without an address. */
-    SOCKET(AF_INET, SOCK_STREAM),
-    SOCKET(AF_INET, SOCK_DGRAM),
-    SOCKET(AF_INET6, SOCK_STREAM),
-    SOCKET(AF_INET6, SOCK_DGRAM),
-    CALL(setsockopt),
-    CALL(bind),
-    CALL(listen),
+};
+
+/* In a namespace that was joined, among the caller's own processes: it signals none. */
+static const struct profile_call agent_joined[] = {
     /* The caller's stderr is let go when all is set up. */
     CALL_EQ(dup3, 1, STDERR_FILENO),
 };
@@ -163,19 +171,13 @@ static const struct profile_call agent[] = {
 		calls, sizeof(calls) / sizeof((calls)[0])                                          \
 	}
 
-const struct profile_list *profile_common(void)
+const struct profile_list *profile_lists(enum sandbox_profile profile)
 {
-	static const struct profile_list list = LIST(common);
-
-	return &list;
-}
-
-const struct profile_list *profile_own(enum sandbox_profile profile)
-{
-	static const struct profile_list lists[] = {
-	    [SANDBOX_ENGINE_PASTA] = LIST(engine_pasta),
-	    [SANDBOX_AGENT] = LIST(agent),
+	static const struct profile_list lists[][PROFILE_LISTS] = {
+	    [SANDBOX_ENGINE_PASTA] = {LIST(common), LIST(engine_pasta)},
+	    [SANDBOX_AGENT] = {LIST(common), LIST(agent), LIST(agent_init)},
+	    [SANDBOX_AGENT_JOINED] = {LIST(common), LIST(agent), LIST(agent_joined)},
 	};
 
-	return &lists[profile];
+	return lists[profile];
 }

@@ -40,8 +40,9 @@ struct profile_list {
 	size_t count;
 };
 
-/* A profile is two lists: what every process needs, and its own. */
-const struct profile_list *profile_common(void);
-const struct profile_list *profile_own(enum sandbox_profile profile);
+/* A profile is so many lists at most (the others are empty): what every process needs, what its
+ * kind does, what is its own. */
+#define PROFILE_LISTS 3
+const struct profile_list *profile_lists(enum sandbox_profile profile);
 
 #endif

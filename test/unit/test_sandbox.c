@@ -161,6 +161,11 @@ static void forbidden_calls_end_the_process_with_their_name(void **state)
 	    {SANDBOX_AGENT, "dup3", SYS_dup3, STDERR_FILENO, 5, 0},
 	    {SANDBOX_AGENT, "connect", SYS_connect, 0, 0, 0},
 	    {SANDBOX_AGENT, "ioctl", SYS_ioctl, 0, TIOCSPGRP, 0},
+	    {SANDBOX_AGENT, "dup3", SYS_dup3, 5, STDERR_FILENO, 0},
+	    {SANDBOX_AGENT_JOINED, "kill", SYS_kill, 1, SIGTERM, 0},
+	    {SANDBOX_AGENT_JOINED, "waitid", SYS_waitid, P_ALL, 0, 0},
+	    {SANDBOX_AGENT_JOINED, "connect", SYS_connect, 0, 0, 0},
+	    {SANDBOX_AGENT_JOINED, "dup3", SYS_dup3, 5, STDIN_FILENO, 0},
 	};
 
 	(void)state;
@@ -261,6 +266,18 @@ static int agent_works(const void *arg, const int pause_ends[2])
 	return info.si_status == SIGTERM ? 0 : 4;
 }
 
+static int joined_agent_works(const void *arg, const int pause_ends[2])
+{
+	const char *step = "";
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)arg;
+	(void)pause_ends;
+	if (null < 0 || sandbox_seal(SANDBOX_AGENT_JOINED, &step) < 0)
+		return 1;
+	return opens_sockets() && dup3(null, STDERR_FILENO, 0) == STDERR_FILENO ? 0 : 2;
+}
+
 /* Lines far past the limit, so that the file is cut more than once, and the flush at the end. */
 static int log_works(const void *arg, const int pause_ends[2])
 {
@@ -286,7 +303,8 @@ static int log_works(const void *arg, const int pause_ends[2])
 
 static void what_they_need_is_allowed(void **state)
 {
-	int (*const bodies[])(const void *, const int[2]) = {engine_works, agent_works, log_works};
+	int (*const bodies[])(const void *, const int[2]) = {engine_works, agent_works,
+							     joined_agent_works, log_works};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(bodies); i++) {
