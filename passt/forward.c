@@ -129,7 +129,7 @@ static int check_limit(const struct forward *f)
 		if (!r->scan)
 			ports += r->last - r->first + 1U;
 	}
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || ports + FDS_RESERVE <= limit.rlim_cur)
+	if (!ports || getrlimit(RLIMIT_NOFILE, &limit) < 0 || ports + FDS_RESERVE <= limit.rlim_cur)
 		return 0;
 	log_err("%llu ports to forward need %llu descriptors, and the limit is %llu (ulimit -Hn)",
 		(unsigned long long)ports, (unsigned long long)ports + FDS_RESERVE,
