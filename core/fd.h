@@ -22,7 +22,4 @@ static inline int take_fd(int *fd)
 	return r;
 }
 
-/* Sets O_NONBLOCK. 0 or negative errno. */
-int fd_set_nonblock(int fd) must_check;
-
 #endif

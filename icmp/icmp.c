@@ -21,7 +21,6 @@ struct icmp {
 	struct tap *tap;
 	struct counters *counters;
 	const struct nat_config *nat;
-	const struct nat_guest *guest;
 	struct icmp_config cfg;
 	struct hash_key key;
 	struct hash_table *flows;
@@ -58,7 +57,7 @@ static void error_received(struct host_socket *host, const struct host_error *er
 			   const uint8_t *data);
 
 int icmp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
-	     const struct nat_guest *guest, const struct icmp_config *cfg, struct icmp **out)
+	     const struct icmp_config *cfg, struct icmp **out)
 {
 	struct icmp *i = calloc(1, sizeof(*i));
 	int r;
@@ -70,7 +69,6 @@ int icmp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 			   .tap = tap,
 			   .counters = tap_counters(tap),
 			   .nat = nat,
-			   .guest = guest,
 			   .cfg = *cfg,
 			   .buffer = malloc(BUFFER_LEN)};
 	list_init(&i->oldest);
@@ -288,7 +286,7 @@ static void error_received(struct host_socket *host, const struct host_error *er
 	r.len = err->data_len - HEADER;
 	e.from = f->key.dst;
 	if (!ip_equal(&err->offender, &f->host_addr))
-		e.from = nat_source_for_guest(i->nat, i->guest, &err->offender);
+		e.from = nat_source_for_guest(i->nat, i->cfg.guest, &err->offender);
 	if (ip_is_unspecified(&e.from))
 		e.from = f->key.dst;
 	send_error(f, &r, &e);
@@ -397,7 +395,7 @@ static struct ip_addr sender_for_guest(const struct echo_flow *f, const struct i
 		return f->key.dst;
 	/* Whoever is in a group answers with an address of its own. */
 	if ((f->multicast || f->broadcast) && ip_is_unicast(from))
-		return nat_source_for_guest(i->nat, i->guest, from);
+		return nat_source_for_guest(i->nat, i->cfg.guest, from);
 	return ip_any[f->host.family];
 }
 

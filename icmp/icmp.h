@@ -11,12 +11,13 @@ struct icmp;
 
 struct icmp_config {
 	unsigned flows_max;
-	usec_t timeout; /* after the last request; 60 s as a rule */
+	usec_t timeout;                /* after the last request; 60 s as a rule */
+	const struct nat_guest *guest; /* outlives the icmp */
 };
 
+/* loop, tap and nat outlive the icmp. 0 or negative errno. */
 int icmp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
-	     const struct nat_guest *guest, const struct icmp_config *cfg,
-	     struct icmp **out) must_check;
+	     const struct icmp_config *cfg, struct icmp **out) must_check;
 void icmp_free(struct icmp *i);
 
 /* A PACKET_ICMP from the guest that NDP did not take. */

@@ -196,17 +196,19 @@ static int make_transports(struct stack *s)
 				       .sockets_max = n / 2,
 				       .timeout_one_way = 30 * USEC_SEC,
 				       .timeout_both_ways = 180 * USEC_SEC,
+				       .guest = &s->guest,
 				       .sides = cfg->sides};
 	const struct icmp_config icmp = {.flows_max = at_most(n / 8, ECHO_FLOWS_MAX),
-					 .timeout = 60 * USEC_SEC};
+					 .timeout = 60 * USEC_SEC,
+					 .guest = &s->guest};
 	int r = reassembly_new(s->loop, &s->counters, &s->reassembly);
 
 	if (!r && cfg->tcp_on)
 		r = tcp_new(s->loop, s->tap, &cfg->nat, &tcp, &s->tcp);
 	if (!r && cfg->udp_on)
-		r = udp_new(s->loop, s->tap, &cfg->nat, &s->guest, &udp, &s->udp);
+		r = udp_new(s->loop, s->tap, &cfg->nat, &udp, &s->udp);
 	if (!r && cfg->icmp_on)
-		r = icmp_new(s->loop, s->tap, &cfg->nat, &s->guest, &icmp, &s->icmp);
+		r = icmp_new(s->loop, s->tap, &cfg->nat, &icmp, &s->icmp);
 	return r;
 }
 

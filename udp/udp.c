@@ -11,7 +11,7 @@
 #define SUPER_SEGMENTS_MAX 128
 
 int udp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
-	    const struct nat_guest *guest, const struct udp_config *cfg, struct udp **out)
+	    const struct udp_config *cfg, struct udp **out)
 {
 	struct udp *u = calloc(1, sizeof(*u));
 	int r;
@@ -23,7 +23,6 @@ int udp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 			  .tap = tap,
 			  .counters = tap_counters(tap),
 			  .nat = nat,
-			  .guest = guest,
 			  .cfg = *cfg};
 	list_init(&u->brief);
 	r = hash_key_random(&u->key);

@@ -13,14 +13,15 @@ struct udp_config {
 	unsigned flows_max;
 	unsigned sockets_max; /* a new one past this ends the brief flow used longest ago */
 	usec_t timeout_one_way, timeout_both_ways; /* 30 s, 180 s as a rule */
+	const struct nat_guest *guest;             /* outlives the udp */
 	/* Where spliced flows get their sockets; NULL: there are none. Outlives the udp. */
 	struct side_sockets *sides;
 };
 
-/* loop, tap, nat and guest outlive the udp. 0 or negative errno. */
+/* loop, tap and nat outlive the udp. 0 or negative errno. */
 int udp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
-	    const struct nat_guest *guest, const struct udp_config *cfg,
-	    struct udp **out) must_check;
+	    const struct udp_config *cfg, struct udp **out) must_check;
+/* Ends all flows and stops serving all ports. */
 void udp_free(struct udp *u);
 
 /* A PACKET_UDP from the guest; its payload stays valid until udp_flush(). */

@@ -45,7 +45,7 @@ static struct ip_addr offender_for_guest(struct udp *u, const struct udp_flow *f
 
 	if (ip_equal(addr, &f->host_addr))
 		return f->guest_addr;
-	from = nat_source_for_guest(u->nat, u->guest, addr);
+	from = nat_source_for_guest(u->nat, u->cfg.guest, addr);
 	return ip_is_unspecified(&from) ? f->guest_addr : from;
 }
 

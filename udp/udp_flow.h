@@ -97,7 +97,6 @@ struct udp {
 	struct tap *tap;
 	struct counters *counters;
 	const struct nat_config *nat;
-	const struct nat_guest *guest;
 	struct udp_config cfg;
 	struct hash_key key;
 	struct hash_table *sockets;            /* outbound, by guest endpoint */
@@ -144,6 +143,9 @@ int udp_flow_new(struct udp *u, const struct udp_flow *like, struct udp_flow **o
 void udp_flow_free(struct udp_flow *f);
 void udp_socket_release(struct udp_socket *s);
 
+/* Counts a datagram for which there can be no flow, by the errno of making one. */
+void udp_flow_failed(struct udp *u, const struct endpoint *from, int err);
+
 /* Frees the flow that is missed least; false if there is none to free. */
 bool udp_flow_evict(struct udp *u);
 void udp_flow_used(struct udp_flow *f, bool by_guest);
@@ -172,7 +174,6 @@ int udp_splice_target(struct udp_port *port, const struct forward_decision *d,
 int udp_receiver_new(struct udp_receiver **out) must_check;
 void udp_receiver_free(struct udp_receiver *r);
 void udp_socket_ready(struct loop_source *src, uint32_t events, usec_t now);
-void udp_spliced_ready(struct loop_source *src, uint32_t events, usec_t now);
 void udp_port_ready(struct loop_source *src, uint32_t events, usec_t now);
 
 /* udp_error.c: passes on to the guest what came as ICMP. */

@@ -247,17 +247,6 @@ static int inbound_new(struct udp_port *port, const struct udp_arrival *a,
 	return r;
 }
 
-static void count_failure(struct udp *u, const struct udp_arrival *a, int err)
-{
-	char text[IP_TEXT_MAX];
-
-	count_drop(u->counters, err == -ENOBUFS  ? DROP_FLOW_LIMIT
-				: err == -ENOMEM ? DROP_NO_MEMORY
-						 : DROP_NO_SOCKET);
-	log_limited(&u->log, u->now, LOG_LEVEL_DEBUG, "No UDP flow for %s port %u: %s",
-		    ip_format(&a->from.addr, text), a->from.port, strerror(-err));
-}
-
 struct udp_flow *udp_inbound_get(struct udp_port *port, const struct udp_arrival *a)
 {
 	struct udp *u = port->udp;
@@ -273,7 +262,7 @@ struct udp_flow *udp_inbound_get(struct udp_port *port, const struct udp_arrival
 		count_drop(u->counters, DROP_SOURCE);
 		return NULL;
 	}
-	forward_decide(u->nat, u->guest, port->forward, &a->from, &local, &d);
+	forward_decide(u->nat, u->cfg.guest, port->forward, &a->from, &local, &d);
 	if (d.verdict == FORWARD_SPLICE && is_own(u, forward_other(port->forward->side), &d.dst)) {
 		d.verdict = FORWARD_REFUSE;
 		d.why = "it leads to a port that is forwarded back";
@@ -286,7 +275,7 @@ struct udp_flow *udp_inbound_get(struct udp_port *port, const struct udp_arrival
 	}
 	r = inbound_new(port, a, &d, &f);
 	if (r < 0) {
-		count_failure(u, a, r);
+		udp_flow_failed(u, &a->from, r);
 		return NULL;
 	}
 	return f;

@@ -251,7 +251,7 @@ static struct ip_addr sender_for_guest(struct udp_socket *s, const struct endpoi
 	}
 	/* Broadcasts come back to the socket that sent them. */
 	if (s->groups && ip_is_unicast(&from->addr) && !host_socket_is_own(&s->host, from))
-		return nat_source_for_guest(u->nat, u->guest, &from->addr);
+		return nat_source_for_guest(u->nat, u->cfg.guest, &from->addr);
 	return ip_any[s->host.family];
 }
 
@@ -367,32 +367,16 @@ static struct reading receive(struct udp *u, int fd, message_fn handle, void *ow
 	return (struct reading){.count = n, .bulk = n >= BULK_MESSAGES || bytes >= BULK_BYTES};
 }
 
-static void receive_from(struct udp_socket *s, message_fn handle)
-{
-	if (receive(s->udp, s->host.fd, handle, s).bulk)
-		host_socket_expect_bulk(&s->host);
-}
-
 void udp_socket_ready(struct loop_source *src, uint32_t events, usec_t now)
 {
 	struct udp_socket *s = container_of(src, struct udp_socket, source);
+	message_fn handle = s->kind == UDP_SPLICED ? handle_spliced : handle_outbound;
 
 	s->udp->now = now;
 	if (events & EPOLLERR)
 		host_socket_clear_errors(&s->host);
-	if (events & EPOLLIN)
-		receive_from(s, handle_outbound);
-}
-
-void udp_spliced_ready(struct loop_source *src, uint32_t events, usec_t now)
-{
-	struct udp_socket *s = container_of(src, struct udp_socket, source);
-
-	s->udp->now = now;
-	if (events & EPOLLERR)
-		host_socket_clear_errors(&s->host);
-	if (events & EPOLLIN)
-		receive_from(s, handle_spliced);
+	if (events & EPOLLIN && receive(s->udp, s->host.fd, handle, s).bulk)
+		host_socket_expect_bulk(&s->host);
 }
 
 static void ignore_error(struct host_socket *s, const struct host_error *e, const uint8_t *data)

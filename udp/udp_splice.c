@@ -61,7 +61,7 @@ static int target_new(struct udp *u, int fd, const struct endpoint *dst, struct 
 	if (!s)
 		return -ENOMEM;
 	*s = (struct udp_socket){
-	    .source = {.fd = fd, .ready = udp_spliced_ready},
+	    .source = {.fd = fd, .ready = udp_socket_ready},
 	    .udp = u,
 	    .kind = UDP_SPLICED,
 	    .host = {.fd = fd, .family = ip_family(&dst->addr), .cfg = u->nat},

@@ -334,15 +334,15 @@ bool udp_flow_is_taken(struct udp *u, const struct endpoint *guest, const struct
 	return inbound_find(u, guest, peer);
 }
 
-static void count_failure(struct udp *u, const struct endpoint *guest, int err)
+void udp_flow_failed(struct udp *u, const struct endpoint *from, int err)
 {
 	char text[IP_TEXT_MAX];
 
 	count_drop(u->counters, err == -ENOBUFS  ? DROP_FLOW_LIMIT
 				: err == -ENOMEM ? DROP_NO_MEMORY
 						 : DROP_NO_SOCKET);
-	log_limited(&u->log, u->now, LOG_LEVEL_DEBUG, "No UDP socket for %s port %u: %s",
-		    ip_format(&guest->addr, text), guest->port, strerror(-err));
+	log_limited(&u->log, u->now, LOG_LEVEL_DEBUG, "No UDP flow for %s port %u: %s",
+		    ip_format(&from->addr, text), from->port, strerror(-err));
 }
 
 struct udp_flow *udp_flow_get(struct udp *u, const struct packet *p)
@@ -367,7 +367,7 @@ struct udp_flow *udp_flow_get(struct udp *u, const struct packet *p)
 		if (r == 0 && !f)
 			r = flow_make(u, &guest, &dst.addr, &host, &f);
 		if (r < 0) {
-			count_failure(u, &guest, r);
+			udp_flow_failed(u, &guest, r);
 			return NULL;
 		}
 	}

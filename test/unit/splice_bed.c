@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -97,7 +98,7 @@ void bed_start(struct splice_bed *b, enum ip_family family, const struct tcp_spl
 	b->sides.get = get_socket;
 	b->listener = listen_on(family, &b->back);
 	b->accepting = (struct loop_source){.fd = listen_on(family, &b->front), .ready = on_accept};
-	assert_int_equal(fd_set_nonblock(b->accepting.fd), 0);
+	assert_int_equal(fcntl(b->accepting.fd, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	b->command_fd = pair[0];
 	b->command = (struct loop_source){.fd = pair[1], .ready = on_command};
@@ -149,7 +150,7 @@ int bed_connect(const struct endpoint *to)
 
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&sa, len), 0);
-	assert_int_equal(fd_set_nonblock(fd), 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	return fd;
 }
 

@@ -58,7 +58,7 @@ static struct bed *bed_new(const struct names *n, size_t mtu, unsigned flows_max
 	    .csum = true, .tcp_gso = true, .udp_gso = true};
 	struct bed *b = calloc(1, sizeof(*b));
 	struct tap_config tap = {.mtu = mtu, .guest_mac = {{2, 0, 0, 0, 0, 2}}};
-	struct icmp_config cfg = {.flows_max = flows_max, .timeout = TIMEOUT};
+	struct icmp_config cfg = {.flows_max = flows_max, .timeout = TIMEOUT, .guest = &b->guest};
 
 	assert_non_null(b);
 	b->n = n;
@@ -81,7 +81,7 @@ static struct bed *bed_new(const struct names *n, size_t mtu, unsigned flows_max
 	assert_int_equal(mem_link_new(&features, &b->link), 0);
 	assert_int_equal(tap_new(b->link, &tap, &b->counters, &b->tap), 0);
 	assert_int_equal(reassembly_new(b->loop, &b->counters, &b->reassembly), 0);
-	assert_int_equal(icmp_new(b->loop, b->tap, &b->nat, &b->guest, &cfg, &b->icmp), 0);
+	assert_int_equal(icmp_new(b->loop, b->tap, &b->nat, &cfg, &b->icmp), 0);
 	return b;
 }
 

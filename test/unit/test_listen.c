@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -135,7 +136,7 @@ static int client(struct bed *b, const struct ip_addr *addr)
 
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&sa, len), 0);
-	assert_int_equal(fd_set_nonblock(fd), 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	return fd;
 }
 

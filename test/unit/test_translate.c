@@ -184,10 +184,8 @@ static void test_router(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_to_host),
-	    cmocka_unit_test(test_to_host_unmapped),
-	    cmocka_unit_test(test_source_for_guest),
-	    cmocka_unit_test(test_guest_learn),
+	    cmocka_unit_test(test_to_host),          cmocka_unit_test(test_to_host_unmapped),
+	    cmocka_unit_test(test_source_for_guest), cmocka_unit_test(test_guest_learn),
 	    cmocka_unit_test(test_router),
 	};
 

@@ -85,6 +85,7 @@ static inline struct bed *bed_new(const struct names *n, const struct bed_option
 				 .sockets_max = o->sockets_max ? o->sockets_max : 100,
 				 .timeout_one_way = ONE_WAY,
 				 .timeout_both_ways = BOTH_WAYS,
+				 .guest = &b->guest,
 				 .sides = o->sides};
 
 	assert_non_null(b);
@@ -109,7 +110,7 @@ static inline struct bed *bed_new(const struct names *n, const struct bed_option
 	assert_int_equal(mem_link_new(&features, &b->link), 0);
 	assert_int_equal(tap_new(b->link, &tap, &b->counters, &b->tap), 0);
 	assert_int_equal(reassembly_new(b->loop, &b->counters, &b->reassembly), 0);
-	assert_int_equal(udp_new(b->loop, b->tap, &b->nat, &b->guest, &udp, &b->udp), 0);
+	assert_int_equal(udp_new(b->loop, b->tap, &b->nat, &udp, &b->udp), 0);
 	return b;
 }
 
