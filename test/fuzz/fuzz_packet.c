@@ -5,6 +5,7 @@
 
 #include "tap/arp.h"
 #include "tap/ndp.h"
+#include "wire/quote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -67,6 +68,14 @@ static void answer(const struct packet *p)
 	tap_free(t);
 }
 
+static void check_quote(const struct packet *p)
+{
+	struct quote q;
+
+	if (quote_parse(p, &q))
+		require(q.proto == IPPROTO_TCP || q.proto == IPPROTO_UDP);
+}
+
 static void check(const uint8_t *frame, size_t len, const struct offload *off)
 {
 	enum drop_reason why = DROP_COUNT;
@@ -89,8 +98,10 @@ static void check(const uint8_t *frame, size_t len, const struct offload *off)
 	require(p.ip.is_fragment == (p.kind == PACKET_FRAGMENT));
 	if (p.kind == PACKET_TCP)
 		require(p.tcp.src_port && p.tcp.dst_port && p.tcp.opt.sack_count <= TCP_SACK_MAX);
-	if (p.kind == PACKET_ICMP)
+	if (p.kind == PACKET_ICMP) {
+		check_quote(&p);
 		answer(&p);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
