@@ -3,11 +3,11 @@
  * give everything up, and only then let anybody see that we are there. */
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/memory.h"
 #include "passt/config.h"
 #include "passt/daemon.h"
 #include "passt/files.h"
@@ -171,14 +171,12 @@ static int serve_ports(struct instance *in)
 	return r;
 }
 
-/* The host view was for the agent too, which has its copy; what libnl and the C library kept goes
- * back. */
+/* The host view was for the agent too, which has its copy. */
 static void forget_host(struct instance *in)
 {
 	host_view_free(in->host);
 	in->host = NULL;
 	in->plan.net.host = NULL;
-	malloc_trim(0);
 }
 
 static int make_stack(struct instance *in)
@@ -267,6 +265,7 @@ static int run(struct instance *in)
 		log_err("Can't seal the sandbox: %s: %s", step, strerror(-r));
 		return r;
 	}
+	memory_trim();
 	r = announce(in, background, ready_fd);
 	if (!r)
 		r = loop_run(in->loop);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/memory.h"
 #include "pasta/agent_message.h"
 #include "pasta/agent_sockets.h"
 #include "pasta/command.h"
@@ -300,7 +300,6 @@ static int seal_joined(struct agent *a, const struct pasta_config *cfg, struct a
 
 	log_keep_stderr_only();
 	raise_descriptor_limit();
-	malloc_trim(0); /* what libnl and the caller had */
 	*step = "/dev/null";
 	*null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (*null < 0 || dup2(*null, STDIN_FILENO) < 0 || dup2(*null, STDOUT_FILENO) < 0)
@@ -354,6 +353,7 @@ _Noreturn void agent_run(const struct pasta_config *cfg, int sock, uid_t uid, gi
 	r = seal(&a, cfg, &step);
 	if (r < 0)
 		fail(step, -r);
+	memory_trim();
 	serve(&a);
 }
 
@@ -382,5 +382,6 @@ _Noreturn void agent_run_joined(const struct pasta_config *cfg,
 	if (cfg->background && dup3(null, STDERR_FILENO, 0) < 0)
 		fail("/dev/null", errno);
 	fd_close(&null);
+	memory_trim();
 	serve(&a);
 }
