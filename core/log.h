@@ -50,7 +50,7 @@ bool log_limit_pass(struct log_limit *limit, usec_t now);
 			log_write(level, __VA_ARGS__);                                             \
 	} while (0)
 
-/* Where messages go (behaviour: before "up" to stderr and the destination, afterwards to the
+/* Where messages go (until the program is ready to stderr and the destination, afterwards to the
  * destination only). None of it opens anything later on, so it all works under a system-call
  * filter.
  *

@@ -7,14 +7,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define DUMP_TRIES 8 /* a table that changes all the time is taken as it is in the end */
-#define RECEIVE_ROOM                                                                               \
-	(64 << 10) /* the kernel makes dump datagrams of 32 KiB at most (af_netlink)               \
-		    */
-#define SOCKET_ROOM (1 << 20)
-#define CHUNK_MAX                                                                                  \
-	128 /* requests a datagram: their errors have room in the smallest usual receive buffer */
-#define CHUNK_BYTES (48 << 10)
+#define DUMP_TRIES   8 /* a table that changes all the time is taken as it is in the end */
+/* The kernel makes dump datagrams of 32 KiB at most (af_netlink). */
+#define RECEIVE_ROOM (64 << 10)
+#define SOCKET_ROOM  (1 << 20)
+/* Requests a datagram: their errors have room in the smallest usual receive buffer. */
+#define CHUNK_MAX    128
+#define CHUNK_BYTES  (48 << 10)
 
 int netlink_errno(int nl_error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The template interface and what is on it (behaviour b). */
+/* The template interface and what is on it. */
 #include <errno.h>
 #include <linux/if_addr.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ static void splice_to(const struct forward_port *port, const struct endpoint *pe
 	};
 }
 
-/* Guest's loopback to the host's (behaviour e.4). */
+/* Guest's loopback to the host's. */
 static void decide_from_ns(const struct forward_port *port, const struct endpoint *peer,
 			   const struct endpoint *local, struct forward_decision *out)
 {

@@ -50,7 +50,7 @@ struct forward_decision {
 	const char *why;
 };
 
-/* Pure (behaviour e.3, e.4). peer: who sent; local: the address it sent to. */
+/* Pure. peer: who sent; local: the address it sent to. */
 void forward_decide(const struct nat_config *cfg, const struct nat_guest *guest,
 		    const struct forward_port *port, const struct endpoint *peer,
 		    const struct endpoint *local, struct forward_decision *out);

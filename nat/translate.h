@@ -29,10 +29,9 @@ struct nat_config {
 	bool splice_on;        /* pasta without --no-splice */
 	bool splice_only;      /* --splice-only: there is no tap */
 	bool host_lo_to_ns_lo; /* --host-lo-to-ns-lo */
-	bool freebind;         /* --freebind */
 };
 
-/* What was learnt of the guest from its packets (behaviour e.1). */
+/* What was learnt of the guest from its packets. */
 struct nat_guest {
 	struct ip_addr seen[IP_FAMILIES]; /* unspecified before the first packet */
 	struct ip_addr link_local_seen;
@@ -43,12 +42,12 @@ void nat_guest_init(struct nat_guest *g, const struct nat_config *cfg);
 /* Notes the source address of an IP packet from the guest. */
 void nat_guest_learn(struct nat_guest *g, const struct nat_config *cfg, const struct ip_addr *src);
 
-/* Guest -> host: where a new flow to dst really goes (behaviour e.2). proto IPPROTO_TCP, _UDP,
+/* Guest -> host: where a new flow to dst really goes. proto IPPROTO_TCP, _UDP,
  * _ICMP or _ICMPV6. */
 struct ip_addr nat_to_host(const struct nat_config *cfg, uint8_t proto, const struct endpoint *dst);
 
 /* Host -> guest: what address the guest sees for src, e.g. an ICMP error's sender or a reply from
- * another address (behaviour e.3, source part). Unspecified if it can't be shown to the guest. */
+ * another address. Unspecified if it can't be shown to the guest. */
 struct ip_addr nat_source_for_guest(const struct nat_config *cfg, const struct nat_guest *g,
 				    const struct ip_addr *src);
 

@@ -49,8 +49,7 @@ struct config {
 	bool ns_mac_set;
 	const char *interface; /* -i, or NULL */
 	struct config_family family[IP_FAMILIES];
-	bool dns_given; /* some -D: resolv.conf of that family is not used */
-	bool dns_off;   /* -D none */
+	bool dns_off; /* -D none */
 	char search[RESOLVER_SEARCH_MAX][RESOLVER_NAME_MAX];
 	unsigned search_count;
 	bool search_given, search_off;

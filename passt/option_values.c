@@ -330,7 +330,6 @@ static void dns_clear(struct config *cfg)
 		cf->dns_count = 0;
 		cf->dns_forward = cf->dns_host = ip_any[f];
 	}
-	cfg->dns_given = false;
 	cfg->dns_off = true;
 }
 
@@ -351,7 +350,6 @@ int option_dns(struct option_parse *p, const struct option_row *row)
 	cf = &p->cfg->family[ip_family(&a)];
 	if (cf->dns_count < RESOLVER_DNS_MAX) /* resolv.conf(5): further ones are ignored */
 		cf->dns[cf->dns_count++] = a;
-	p->cfg->dns_given = true;
 	p->cfg->dns_off = false;
 	return 0;
 }

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Addresses of a guest whose host has no network (behaviour b, local mode). */
+/* Addresses of a guest whose host has no network: local mode. */
 static const struct {
 	const char *address, *gateway;
 	unsigned prefix_len;
@@ -56,7 +56,6 @@ static void plan_network(const struct config *cfg, const struct host_family *hf,
 	p->local_mode[f] = local;
 	*net = (struct netconf_family){
 	    .on = cf->on,
-	    .local_mode = local,
 	    .copy_addresses = cfg->copy_addresses && !cf->address_set && !local,
 	    .copy_routes = cfg->copy_routes && !cf->gateway_set && !local,
 	    .address = cf->address_set ? cf->address
@@ -158,8 +157,7 @@ static struct ip_addr our_link_local(const struct netconf_family *net, const str
 	return literal(local_defaults[IP_V6].gateway, IP_V6);
 }
 
-/* No name servers in advertisements: pasta leaves the resolver of its namespace alone (behaviour
- * a.3, --dhcp-dns). */
+/* No name servers in advertisements: pasta leaves the resolver of its namespace alone. */
 static void plan_ndp(const struct config *cfg, struct plan *p)
 {
 	p->ndp = (struct ndp_config){
@@ -196,7 +194,6 @@ void plan_make(const struct config *cfg, const struct host_view *host,
 	out->nat.splice_on = cfg->program == PROGRAM_PASTA && cfg->splice_on;
 	out->nat.splice_only = cfg->splice_only;
 	out->nat.host_lo_to_ns_lo = cfg->host_lo_to_ns_lo;
-	out->nat.freebind = cfg->freebind;
 	out->net.configure = cfg->config_net && !cfg->splice_only;
 	out->net.lo_only = cfg->splice_only;
 	out->net.mtu = cfg->mtu;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said at start (behaviour n): interfaces, addresses, mappings, name servers. */
+/* What is said at start: interfaces, addresses, mappings, name servers. */
 #ifndef PASST_REPORT_H
 #define PASST_REPORT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The guest namespace's network, set up by the agent inside it: lo up, and with --config-net the
- * tap's MTU, addresses and routes (behaviour c), by libnl-route. What can't be copied is a warning,
+ * tap's MTU, addresses and routes, by libnl-route. What can't be copied is a warning,
  * never a failed start. */
 #ifndef PASTA_NETCONF_H
 #define PASTA_NETCONF_H
@@ -9,7 +9,6 @@
 
 struct netconf_family {
 	bool on;
-	bool local_mode;     /* no template on the host: address and gateway below */
 	bool copy_addresses; /* all of the template's, else only address/prefix_len */
 	bool copy_routes;    /* all of the template's, else a default route by gateway */
 	struct ip_addr address, gateway; /* unspecified: none */

@@ -7,17 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METRIC_CONNECTED_V6                                                                        \
-	256 /* IP6_RT_PRIO_ADDRCONF: of IPv6's connected routes unless the address says otherwise  \
-	     */
+/* Of IPv6's connected routes, unless the address says otherwise (IP6_RT_PRIO_ADDRCONF). */
+#define METRIC_CONNECTED_V6 256
 
 /* What the flags mean for the guest: temporary, deprecated and tentative ones are the host's own
  * business. */
 #define ADDRESS_FLAGS_KEPT (IFA_F_NOPREFIXROUTE | IFA_F_HOMEADDRESS | IFA_F_MCAUTOJOIN)
 
-/* ---- addresses
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- addresses */
 
 /* The host's address in plain values; its flags are as the host has them. */
 static void read_address(struct nlmsghdr *msg, struct guest_addr *out)
@@ -207,9 +204,7 @@ struct nl_msg *guest_addr_message(const struct guest_addr *a, unsigned ifindex)
 	return msg;
 }
 
-/* ---- routes
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- routes */
 
 bool guest_route_is_direct(struct nlmsghdr *route)
 {

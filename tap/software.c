@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BATCH 32
-#define IOV_POOL                                                                                   \
-	(2 * BATCH + TAP_IOV_MAX +                                                                 \
-	 1) /* as a rule a piece is its headers and one part of the payload */
+#define BATCH    32
+/* As a rule a piece is its headers and one part of the payload. */
+#define IOV_POOL (2 * BATCH + TAP_IOV_MAX + 1)
 
 struct software {
 	struct tap_features features;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a forwarded flow goes, a row a rule (behaviour e.3, e.4). */
+/* Where a forwarded flow goes, a row a rule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

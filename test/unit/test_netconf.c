@@ -55,7 +55,6 @@ static void set_family(struct guest *g, enum ip_family family)
 
 	g->nc.family[family] = (struct netconf_family){
 	    .on = true,
-	    .local_mode = !h->found,
 	    .copy_addresses = h->found,
 	    .copy_routes = h->found,
 	    .address = h->address,
@@ -393,7 +392,8 @@ static void test_local_mode(void **state)
 
 	(void)state;
 	make_host(&g, "link set lo up\n");
-	assert_true(g.nc.family[IP_V4].local_mode && g.nc.family[IP_V6].local_mode);
+	assert_false(host_view_family(g.nc.host, IP_V4)->found ||
+		     host_view_family(g.nc.host, IP_V6)->found);
 	assert_int_equal(ip_parse("169.254.2.1", &g.nc.family[IP_V4].address), 0);
 	assert_int_equal(ip_parse("169.254.2.2", &g.nc.family[IP_V4].gateway), 0);
 	assert_int_equal(ip_parse("fe80::1", &g.nc.family[IP_V6].gateway), 0);
