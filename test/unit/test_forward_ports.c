@@ -287,6 +287,15 @@ static void limit(void **state)
 	bed_says(&b, "873 ports to forward need 1001 descriptors, and the limit is 1000 (ulimit "
 		     "-Hn)\n");
 	assert_false(HOST_UDP(10000));
+	/* Who has few descriptors and asks for no ports has to see for himself. */
+	b.tables[FORWARD_HOST].count = 0;
+	b.tables[FORWARD_NS].count = 0;
+	low.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	assert_int_equal(bed_open(&b), 0);
+	forward_free(b.f);
+	b.f = NULL;
+	bed_add(&b, FORWARD_HOST, IPPROTO_UDP, "10000-10871");
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(bed_open(&b), 0);
 	assert_int_equal(forward_port_count(b.f, FORWARD_HOST), 872);
