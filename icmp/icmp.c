@@ -260,7 +260,7 @@ static void send_error(struct echo_flow *f, const struct request *r, const struc
 	emit_request(f, quote, r);
 	if (len)
 		memcpy(quote + HEADER, r->data, len);
-	emit_l4_checksum(quote, HEADER, quote + HEADER, len, &ip, false);
+	emit_l4_checksum(quote, HEADER, quote + HEADER, len, &ip);
 	err = icmp_error_send(i->tap, e, &ip, quote, HEADER + len);
 	if (err < 0)
 		log_limited(&i->log, i->now, LOG_LEVEL_DEBUG, "ICMP error to the guest: %s",
@@ -425,7 +425,7 @@ static void reply_received(struct echo_flow *f, struct msghdr *m, size_t len)
 	body[0].iov_len =
 	    emit_icmp(header, i->buffer[0], i->buffer[1],
 		      (uint32_t)f->key.id << 16 | (uint32_t)(i->buffer[6] << 8 | i->buffer[7]));
-	emit_l4_checksum(header, HEADER, body[1].iov_base, body[1].iov_len, &ip, false);
+	emit_l4_checksum(header, HEADER, body[1].iov_base, body[1].iov_len, &ip);
 	r = tap_send_ip(i->tap, &ip, body, 2);
 	if (r < 0)
 		log_limited(&i->log, i->now, LOG_LEVEL_DEBUG, "Echo reply to the guest: %s",

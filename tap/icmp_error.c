@@ -34,7 +34,7 @@ int icmp_error_send(struct tap *t, const struct icmp_error *e, const struct ip_h
 	if (most)
 		memcpy(body + iov.iov_len, quoted, most);
 	iov.iov_len += most;
-	emit_l4_checksum(body, 8, body + 8, iov.iov_len - 8, &h, false);
+	emit_l4_checksum(body, 8, body + 8, iov.iov_len - 8, &h);
 	return tap_send_ip(t, &h, &iov, 1);
 }
 

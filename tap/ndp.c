@@ -73,7 +73,7 @@ static int send_message(struct tap *t, const struct ndp_config *cfg, const struc
 			       .dont_fragment = true};
 	struct iovec body = {.iov_base = m->bytes, .iov_len = m->len};
 
-	emit_l4_checksum(m->bytes, 8, m->bytes + 8, m->len - 8, &ip, false);
+	emit_l4_checksum(m->bytes, 8, m->bytes + 8, m->len - 8, &ip);
 	return tap_send_ip(t, &ip, &body, 1);
 }
 

@@ -152,7 +152,7 @@ static void fail_open(struct tcp_flow *f, int err)
 		   icmp_error_from_errno(err, tcp_flow_family(f), IPPROTO_TCP, &e)) {
 		e.from = f->peer.addr;
 		len = emit_tcp(quoted, &syn);
-		emit_l4_checksum(quoted, len, NULL, 0, &ip, false);
+		emit_l4_checksum(quoted, len, NULL, 0, &ip);
 		if (icmp_error_send(t->tap, &e, &ip, quoted, len) < 0)
 			log_debug("TCP: can't send the ICMP error");
 		tcp_flow_abort(f);

@@ -31,7 +31,7 @@ static bool send_frame(struct tcp *t, struct ip_header *ip, const struct tcp_hea
 	out.off.csum_start = (uint16_t)at;
 	out.off.csum_offset = 16; /* of the checksum in a TCP header */
 	emit_tcp(head + at, h);
-	emit_l4_checksum(head + at, tcp_len, NULL, s->len, ip, true);
+	emit_l4_pseudo(head + at, tcp_len + s->len, ip);
 	at += tcp_len;
 	if (s->len > mss) {
 		out.off.gso = family == IP_V4 ? GSO_TCP4 : GSO_TCP6;
@@ -240,22 +240,30 @@ static void sent(struct tcp_flow *f, uint32_t len, bool fin, usec_t now)
 		tcp_timer_retransmit(f, now);
 }
 
+static void carry(struct tcp_segment *s, const struct tcp_span *data)
+{
+	s->payload = data->iov;
+	s->payload_count = data->iov_count;
+	s->len = data->len;
+}
+
 /* Sends the next frame of at most most bytes. Returns its length; 0: nothing more to send now. */
 static uint32_t send_next(struct tcp_flow *f, uint32_t most, usec_t now)
 {
-	struct iovec iov[2];
-	struct tcp_segment s = {.seq = f->snd_nxt, .payload = iov};
+	struct tcp_segment s = {.seq = f->snd_nxt};
+	struct tcp_span data;
 	uint32_t len;
 	bool fin;
 
-	if (tcp_source_get(f, f->snd_nxt, most, iov, &s.payload_count, &len) < 0) {
+	if (tcp_source_get(f, f->snd_nxt, most, &data) < 0) {
 		tcp_flow_reset(f);
 		return 0;
 	}
+	len = data.len;
 	fin = f->eof && f->snd_nxt + len == f->src.end;
 	if (!len && !fin)
 		return 0;
-	s.len = len;
+	carry(&s, &data);
 	if (fin)
 		s.flags |= TCP_FIN;
 	if (len < most || !f->readable)
@@ -293,18 +301,17 @@ void tcp_output(struct tcp_flow *f, usec_t now)
  * (Karn, RFC 6298 3). */
 void tcp_retransmit(struct tcp_flow *f)
 {
-	uint32_t left = f->snd_nxt - f->fin_sent - f->snd_una, most = frame_payload(f), len = 0;
-	struct iovec iov[2];
-	struct tcp_segment s = {.seq = f->snd_una, .payload = iov, .flags = TCP_PSH};
+	uint32_t left = f->snd_nxt - f->fin_sent - f->snd_una, most = frame_payload(f);
+	struct tcp_segment s = {.seq = f->snd_una, .flags = TCP_PSH};
+	struct tcp_span data = {.len = 0};
 
 	f->timed_at = 0;
-	if (left && tcp_source_get(f, f->snd_una, left < most ? left : most, iov, &s.payload_count,
-				   &len) < 0) {
+	if (left && tcp_source_get(f, f->snd_una, left < most ? left : most, &data) < 0) {
 		tcp_flow_reset(f);
 		return;
 	}
-	s.len = len;
-	if (f->fin_sent && f->snd_una + len + 1 == f->snd_nxt)
+	carry(&s, &data);
+	if (f->fin_sent && f->snd_una + data.len + 1 == f->snd_nxt)
 		s.flags |= TCP_FIN;
 	(void)tcp_send_segment(f, &s); /* if the link is full the timer tries again */
 }

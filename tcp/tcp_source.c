@@ -9,8 +9,7 @@ void tcp_source_init(struct tcp_flow *f, uint32_t first)
 	f->src = (struct tcp_source){.ops = &tcp_source_ring, .base = first, .end = first};
 }
 
-int tcp_source_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
-		   int *iov_count, uint32_t *got)
+int tcp_source_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct tcp_span *out)
 {
 	if (f->src.base == f->src.end) {
 		bool peek = f->tcp->can_peek[tcp_flow_family(f)] && f->dialogue < TCP_DIALOGUE;
@@ -18,7 +17,7 @@ int tcp_source_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec 
 		f->src.ops = peek ? &tcp_source_peek : &tcp_source_ring;
 		f->src.draining = false;
 	}
-	return f->src.ops->get(f, seq, len, iov, iov_count, got);
+	return f->src.ops->get(f, seq, len, out);
 }
 
 void tcp_source_release(struct tcp_flow *f, uint32_t seq)

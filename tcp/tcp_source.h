@@ -12,13 +12,19 @@
 
 #include "tcp/tcp_flow.h"
 
+/* Bytes in a row of the sequence space; two parts at most. */
+struct tcp_span {
+	struct iovec iov[2];
+	int iov_count;
+	uint32_t len;
+};
+
 struct tcp_source_ops {
-	/* Points iov (two) at up to len bytes from sequence number seq on, reading from the socket
-	 * as needed; seq is never beyond what was given before. *got is 0 when nothing is there
+	/* Points out at up to len bytes from sequence number seq on, reading from the socket as
+	 * needed; seq is never beyond what was given before. out->len is 0 when nothing is there
 	 * now; f->eof may be set then or before. 0, or a negative errno when the socket has failed.
 	 */
-	int (*get)(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
-		   int *iov_count, uint32_t *got);
+	int (*get)(struct tcp_flow *f, uint32_t seq, uint32_t len, struct tcp_span *out);
 	/* Bytes before seq are acknowledged. */
 	void (*release)(struct tcp_flow *f, uint32_t seq);
 	void (*free)(struct tcp_flow *f);
@@ -27,8 +33,7 @@ struct tcp_source_ops {
 extern const struct tcp_source_ops tcp_source_ring, tcp_source_peek;
 
 /* As the functions above, by the way that is right for f now. */
-int tcp_source_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
-		   int *iov_count, uint32_t *got) must_check;
+int tcp_source_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct tcp_span *out) must_check;
 void tcp_source_release(struct tcp_flow *f, uint32_t seq);
 void tcp_source_free(struct tcp_flow *f);
 

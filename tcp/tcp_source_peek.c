@@ -22,35 +22,30 @@ static int set_offset(struct tcp_flow *f, uint32_t seq)
 	return 0;
 }
 
-static int peek_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
-		    int *iov_count, uint32_t *got)
+static int peek_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct tcp_span *out)
 {
 	uint8_t *buffer = f->tcp->buffer;
+	uint32_t got = 0;
 
-	*got = 0;
-	*iov_count = 0;
-	while (*got < len && (f->readable || seq + *got != f->src.end)) {
+	while (got < len && (f->readable || seq + got != f->src.end)) {
 		bool readable = f->readable;
 		uint32_t n;
-		int r = set_offset(f, seq + *got);
+		int r = set_offset(f, seq + got);
 
 		if (r < 0)
 			return r;
-		r = tcp_source_read(f, &(struct iovec){buffer + *got, len - *got}, 1, MSG_PEEK, &n);
+		r = tcp_source_read(f, &(struct iovec){buffer + got, len - got}, 1, MSG_PEEK, &n);
 		if (r < 0)
 			return r;
-		if (seq_lt(seq + *got + n, f->src.end))
+		if (seq_lt(seq + got + n, f->src.end))
 			f->readable = readable; /* old bytes once more tell nothing of new ones */
 		if (!n)
 			break;
-		*got += n;
-		f->src.offset = seq + *got;
-		f->src.end = seq_max(f->src.end, seq + *got);
+		got += n;
+		f->src.offset = seq + got;
+		f->src.end = seq_max(f->src.end, seq + got);
 	}
-	if (*got) {
-		iov[0] = (struct iovec){buffer, *got};
-		*iov_count = 1;
-	}
+	*out = (struct tcp_span){.iov = {{buffer, got}}, .iov_count = got ? 1 : 0, .len = got};
 	return 0;
 }
 

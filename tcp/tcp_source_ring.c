@@ -129,8 +129,7 @@ static int ring_fill(struct tcp_flow *f, uint32_t want)
 	return 0;
 }
 
-static int ring_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec *iov,
-		    int *iov_count, uint32_t *got)
+static int ring_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct tcp_span *out)
 {
 	uint32_t there = f->src.end - seq;
 	int r = there < len ? ring_fill(f, len - there) : 0;
@@ -138,8 +137,8 @@ static int ring_get(struct tcp_flow *f, uint32_t seq, uint32_t len, struct iovec
 	if (r < 0)
 		return r;
 	there = f->src.end - seq;
-	*got = len < there ? len : there;
-	*iov_count = *got ? ring_iov(&f->src, seq, *got, iov) : 0;
+	out->len = len < there ? len : there;
+	out->iov_count = out->len ? ring_iov(&f->src, seq, out->len, out->iov) : 0;
 	if (f->src.base == f->src.end)
 		ring_free(f);
 	return 0;

@@ -30,7 +30,7 @@ static void send_error(struct udp *u, const struct udp_datagram *d, const struct
 	emit_udp(quote, &ports, d->len);
 	if (len)
 		memcpy(quote + 8, d->data, len);
-	emit_l4_checksum(quote, 8, quote + 8, len, &ip, false);
+	emit_l4_checksum(quote, 8, quote + 8, len, &ip);
 	r = icmp_error_send(u->tap, e, &ip, quote, 8 + len);
 	if (r < 0)
 		log_limited(&u->log, u->now, LOG_LEVEL_DEBUG, "ICMP error to the guest: %s",

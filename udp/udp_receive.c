@@ -102,7 +102,7 @@ static void finish(struct udp *u, unsigned i)
 
 	l4 += emit_ip(l4, &ip, 8 + f->total);
 	emit_udp(l4, &udp, f->total);
-	emit_l4_checksum(l4, 8, NULL, f->total, &ip, true);
+	emit_l4_pseudo(l4, 8 + f->total, &ip);
 	rx->iov[f->first_iov] = (struct iovec){.iov_base = h, .iov_len = (size_t)(l4 - h) + 8};
 	*out = (struct tap_out){.iov = &rx->iov[f->first_iov], .iov_count = f->iov_count};
 	out->off = (struct offload){
@@ -205,7 +205,7 @@ static void send_long(struct udp *u, const struct frame *like, const uint8_t *da
 	int r;
 
 	flush(u); /* keeps the order */
-	emit_l4_checksum(l4, sizeof(l4), data, len, &ip, false);
+	emit_l4_checksum(l4, sizeof(l4), data, len, &ip);
 	r = tap_send_ip(u->tap, &ip, body, 2);
 	if (r < 0)
 		log_limited(&u->log, u->now, LOG_LEVEL_DEBUG, "UDP to the guest: %s", strerror(-r));

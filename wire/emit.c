@@ -210,21 +210,24 @@ static size_t checksum_offset(uint8_t proto)
 }
 
 void emit_l4_checksum(uint8_t *l4, size_t hdr_len, const void *payload, size_t payload_len,
-		      const struct ip_header *ip, bool partial)
+		      const struct ip_header *ip)
 {
 	uint8_t *field = l4 + checksum_offset(ip->proto);
-	bool pseudo = ip->proto != IPPROTO_ICMP;
-	uint64_t sum =
-	    pseudo ? csum_pseudo(&ip->src, &ip->dst, ip->proto, hdr_len + payload_len) : 0;
+	uint64_t sum = 0;
 	uint16_t value;
 
+	if (ip->proto != IPPROTO_ICMP)
+		sum = csum_pseudo(&ip->src, &ip->dst, ip->proto, hdr_len + payload_len);
 	memset(field, 0, 2);
-	if (partial && pseudo) {
-		value = fold(sum);
-	} else {
-		value = csum_fold(csum_add(csum_add(sum, l4, hdr_len), payload, payload_len));
-		if (!value && ip->proto == IPPROTO_UDP)
-			value = 0xffff; /* RFC 768: zero means "no checksum" */
-	}
+	value = csum_fold(csum_add(csum_add(sum, l4, hdr_len), payload, payload_len));
+	if (!value && ip->proto == IPPROTO_UDP)
+		value = 0xffff; /* RFC 768: zero means "no checksum" */
 	memcpy(field, &value, 2);
+}
+
+void emit_l4_pseudo(uint8_t *l4, size_t l4_len, const struct ip_header *ip)
+{
+	uint16_t value = fold(csum_pseudo(&ip->src, &ip->dst, ip->proto, l4_len));
+
+	memcpy(l4 + checksum_offset(ip->proto), &value, 2);
 }

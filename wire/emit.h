@@ -33,9 +33,12 @@ uint64_t csum_pseudo(const struct ip_addr *src, const struct ip_addr *dst, uint8
 		     size_t l4_len);
 
 /* Completes the transport checksum of a TCP, UDP, ICMP or ICMPv6 header at l4 of hdr_len bytes
- * followed by payload. If partial, only the (not inverted) pseudo-header sum is stored, as virtio's
- * NEEDS_CSUM wants; ICMP (v4) ignores it. */
+ * followed by payload. */
 void emit_l4_checksum(uint8_t *l4, size_t hdr_len, const void *payload, size_t payload_len,
-		      const struct ip_header *ip, bool partial);
+		      const struct ip_header *ip);
+
+/* Stores only the (not inverted) sum of the pseudo-header of TCP or UDP over l4_len bytes, header
+ * included, as virtio's NEEDS_CSUM wants. */
+void emit_l4_pseudo(uint8_t *l4, size_t l4_len, const struct ip_header *ip);
 
 #endif

@@ -30,7 +30,7 @@ static void prefix(const struct ip_header *h, uint8_t *bytes)
 	for (size_t i = 8; i < ADMITTED; i++)
 		bytes[i] = filling(i);
 	emit_udp(bytes, &udp, ADMITTED - 8);
-	emit_l4_checksum(bytes, 8, bytes + 8, ADMITTED - 8, h, false);
+	emit_l4_checksum(bytes, 8, bytes + 8, ADMITTED - 8, h);
 }
 
 static size_t make(const uint8_t *r, uint8_t *frame)

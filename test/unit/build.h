@@ -90,7 +90,7 @@ static inline size_t put_tcp(uint8_t *p, const struct ip_header *h, const struct
 	uint8_t l4[60 + 65536];
 	size_t n = emit_tcp(l4, tcp);
 
-	emit_l4_checksum(l4, n, payload, len, h, false);
+	emit_l4_checksum(l4, n, payload, len, h);
 	if (len)
 		memcpy(l4 + n, payload, len);
 	return put_ip(p, h, l4, n + len);
@@ -102,7 +102,7 @@ static inline size_t put_udp(uint8_t *p, const struct ip_header *h, const struct
 	uint8_t l4[8 + 65536];
 	size_t n = emit_udp(l4, udp, len);
 
-	emit_l4_checksum(l4, n, payload, len, h, false);
+	emit_l4_checksum(l4, n, payload, len, h);
 	if (len)
 		memcpy(l4 + n, payload, len);
 	return put_ip(p, h, l4, n + len);
@@ -115,7 +115,7 @@ static inline size_t put_icmp(uint8_t *p, const struct ip_header *h, uint8_t typ
 	uint8_t l4[8 + 65536];
 	size_t n = emit_icmp(l4, type, code, rest);
 
-	emit_l4_checksum(l4, n, payload, len, h, false);
+	emit_l4_checksum(l4, n, payload, len, h);
 	if (len)
 		memcpy(l4 + n, payload, len);
 	return put_ip(p, h, l4, n + len);

@@ -94,10 +94,10 @@ static void fix_l4_sum(struct frame *f, enum ip_family family, uint8_t proto)
 
 	h.src = family == IP_V4 ? ip_from_v4(f->b + L3 + 12) : ip_from_v6(f->b + L3 + 8);
 	h.dst = family == IP_V4 ? ip_from_v4(f->b + L3 + 16) : ip_from_v6(f->b + L3 + 24);
-	emit_l4_checksum(l4, 8, l4 + 8, f->len - l4_at[family] - 8, &h, false);
+	emit_l4_checksum(l4, 8, l4 + 8, f->len - l4_at[family] - 8, &h);
 	if (proto == IPPROTO_TCP) { /* its checksum lies behind the first eight bytes */
 		put16(l4 + 16, 0);
-		emit_l4_checksum(l4, 20, l4 + 20, f->len - l4_at[family] - 20, &h, false);
+		emit_l4_checksum(l4, 20, l4 + 20, f->len - l4_at[family] - 20, &h);
 	}
 }
 

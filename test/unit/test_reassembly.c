@@ -46,7 +46,7 @@ static void datagram_make(struct datagram *d, enum ip_family family, uint32_t id
 	d->ip.fragment_id = id;
 	d->len = emit_udp(d->bytes, &udp, len) + len;
 	fill(d->bytes + 8, len);
-	emit_l4_checksum(d->bytes, 8, d->bytes + 8, len, &d->ip, false);
+	emit_l4_checksum(d->bytes, 8, d->bytes + 8, len, &d->ip);
 }
 
 /* Gives bytes from .. to of d as a fragment. */

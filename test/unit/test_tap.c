@@ -82,7 +82,7 @@ static int send_udp(struct bench *b, struct ip_header *h, const uint8_t *data, s
 	    {.iov_base = (uint8_t *)(uintptr_t)data + cut, .iov_len = len - cut}};
 
 	emit_udp(header, &udp, len);
-	emit_l4_checksum(header, 8, data, len, h, false);
+	emit_l4_checksum(header, 8, data, len, h);
 	return tap_send_ip(b->tap, h, body, COUNT(body));
 }
 
@@ -248,7 +248,7 @@ static void make_segment(struct bench *b, struct segment *s, enum ip_family fami
 	n += emit_ip(s->headers + n, &h, tcp_len + len);
 	l4 = n;
 	n += emit_tcp(s->headers + n, &tcp);
-	emit_l4_checksum(s->headers + l4, tcp_len, data, len, &h, true);
+	emit_l4_pseudo(s->headers + l4, tcp_len + len, &h);
 	s->headers_len = n;
 	s->iov[0] = (struct iovec){.iov_base = s->headers, .iov_len = n};
 	s->iov[1] = (struct iovec){.iov_base = data, .iov_len = len / 2};
@@ -341,9 +341,9 @@ static void udp_sum_of_zero_is_not_sent(void **state)
 		l4 = tap_emit_eth(b->tap, frame, f);
 		l4 += emit_ip(frame + l4, &h, 10);
 		n = l4 + emit_udp(frame + l4, &udp, 2);
-		emit_l4_checksum(frame + l4, 8, payload, 2, &h, false);
+		emit_l4_checksum(frame + l4, 8, payload, 2, &h);
 		memcpy(payload, frame + l4 + 6, 2); /* with it the whole sums up to zero */
-		emit_l4_checksum(frame + l4, 8, payload, 2, &h, true);
+		emit_l4_pseudo(frame + l4, 8 + 2, &h);
 		iov[0].iov_len = n;
 		out.off = (struct offload){
 		    .csum_partial = true, .csum_start = (uint16_t)l4, .csum_offset = 6};

@@ -60,17 +60,17 @@ static void udp_checksum_is_never_zero(void **state)
 		struct udp_header udp = {.src_port = 1, .dst_port = 2};
 
 		emit_udp(l4, &udp, 2);
-		emit_l4_checksum(l4, 8, payload, 2, &h, false);
+		emit_l4_checksum(l4, 8, payload, 2, &h);
 		memcpy(payload, l4 + 6, 2); /* with it the sum comes to zero */
-		emit_l4_checksum(l4, 8, payload, 2, &h, false);
+		emit_l4_checksum(l4, 8, payload, 2, &h);
 		assert_int_equal(l4[6] << 8 | l4[7], 0xffff);
 		h.proto = IPPROTO_TCP; /* where zero is as good as any other */
 		{
 			uint8_t tcp[20] = {0};
 
-			emit_l4_checksum(tcp, 20, payload, 0, &h, false);
+			emit_l4_checksum(tcp, 20, payload, 0, &h);
 			memcpy(tcp, tcp + 16, 2);
-			emit_l4_checksum(tcp, 20, payload, 0, &h, false);
+			emit_l4_checksum(tcp, 20, payload, 0, &h);
 			assert_int_equal(tcp[16] << 8 | tcp[17], 0);
 		}
 	}
@@ -92,8 +92,8 @@ static void partial_checksums_complete(void **state)
 
 			fill(whole, sizeof(whole));
 			fill(partial, sizeof(partial));
-			emit_l4_checksum(whole, 20, whole + 20, 13, &h, false);
-			emit_l4_checksum(partial, 20, partial + 20, 13, &h, true);
+			emit_l4_checksum(whole, 20, whole + 20, 13, &h);
+			emit_l4_pseudo(partial, 20 + 13, &h);
 			sum = csum_fold(csum_add(0, partial, sizeof(partial)));
 			memcpy(partial + fields[i], &sum, 2);
 			assert_memory_equal(whole, partial, sizeof(whole));
