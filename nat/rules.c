@@ -206,7 +206,7 @@ static int parse_chunk(struct parser *p, const char *s, size_t len)
 		p->all = true;
 		return 0;
 	}
-	if (len > 4 && !memcmp(s, "all:", 4)) {
+	if (len >= 4 && !memcmp(s, "all:", 4)) {
 		p->all = true;
 		if (parse_addr_part(s + 4, len - 4, &p->all_target))
 			return fail(p, "'%.99s': bad target '%.*s'", p->spec, (int)(len - 4),
