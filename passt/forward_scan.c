@@ -11,7 +11,7 @@
 #define TICK        (250 * USEC_MSEC)
 #define TICK_EARLY  (25 * USEC_MSEC)
 #define EARLY_TICKS 12
-#define FULL_EVERY  4 /* ticks, between looks that the counters don't ask for */
+#define FULL_EVERY  8 /* ticks, between looks that the counters don't ask for */
 /* On a busy host the counters ask for a look every time: a few are given at once, but only one in
  * so many ticks on average. */
 #define HOST_CREDIT 8

@@ -43,7 +43,7 @@ def test_there_before_the_start(bed, kind, family):
 
 
 def test_from_the_namespace(bed, kind, family):
-    """As soon as the other way as a rule; one server that goes as the next one comes is seen within a second."""
+    """As soon as the other way as a rule; one server that goes as the next one comes is seen within two seconds."""
     p = bed.pasta_bg("--config-net")
     times = []
     for i in range(5):
@@ -51,7 +51,7 @@ def test_from_the_namespace(bed, kind, family):
         times.append(ask(p.guest, kind, loopback(family), 3000 + i, f"round{i}"))
         server.stop()
         times.append(ask(p.guest, kind, loopback(family), 3000 + i, ""))
-    assert sorted(times)[5] < WITHIN and max(times) < 5 * WITHIN, str(times)
+    assert sorted(times)[5] < WITHIN and max(times) < 9 * WITHIN, str(times)
 
 
 def test_low_ports_of_the_host(bed, kind):
