@@ -18,8 +18,8 @@ struct nat_family {
 	struct ip_addr outbound; /* source of outbound sockets */
 	bool address_fixed;      /* -a was given: what the tap shows does not change guest_seen */
 	char outbound_if[16];    /* SO_BINDTODEVICE of outbound sockets, "" for none */
-	unsigned
-	    template_index; /* host interface index: scope of link-local destinations; 0 for none */
+	/* Host interface index: scope of link-local destinations; 0 for none */
+	unsigned template_index;
 };
 
 struct nat_config {

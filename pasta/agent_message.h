@@ -63,13 +63,13 @@ struct agent_message {
 		} ready;
 		struct {
 			uint32_t status; /* as a shell has it: N, or 128 + signal */
-			uint32_t
-			    has_terminal; /* 1: the terminal's foreground group is one inside */
+			/* 1: the terminal's foreground group is one inside */
+			uint32_t has_terminal;
 		} exited;
 		struct {
 			uint32_t number;
-			uint32_t
-			    from_terminal; /* 1: the foreground group was signalled by the kernel */
+			/* 1: the foreground group was signalled by the kernel */
+			uint32_t from_terminal;
 		} signal;
 		struct {
 			uint32_t kind;  /* enum agent_socket_kind */
@@ -86,8 +86,8 @@ struct agent_message {
 		struct {
 			uint32_t serial;
 			uint32_t count;
-			uint16_t
-			    error[AGENT_FDS_MAX]; /* a port: 0, and there is a socket; or errno */
+			/* A port: 0, and there is a socket; or errno */
+			uint16_t error[AGENT_FDS_MAX];
 		} listening;
 	};
 };

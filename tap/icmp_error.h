@@ -7,8 +7,8 @@
 #include "tap/tap.h"
 
 struct icmp_error {
-	struct ip_addr
-	    from; /* who reports it, as the guest is to see it; same family as the original */
+	/* Who reports it, as the guest is to see it; same family as the original */
+	struct ip_addr from;
 	uint8_t type, code; /* ICMP or ICMPv6 numbers by family */
 	uint32_t info;      /* the four bytes after the checksum: MTU where it applies */
 };

@@ -14,8 +14,8 @@ struct side_sockets;
 struct tcp_config {
 	unsigned flows_max;   /* flows at a time; further SYNs are dropped and counted */
 	size_t buffer_budget; /* bytes of overflow and reordering buffers, all flows together */
-	bool
-	    force_no_peek_off; /* as if the kernel had no SO_PEEK_OFF for TCP (before 6.9): tests */
+	/* As if the kernel had no SO_PEEK_OFF for TCP (before 6.9): tests */
+	bool force_no_peek_off;
 	/* For connections by forwarding rules (tcp_listen.h), both or none; they outlive the tcp.
 	 */
 	const struct nat_guest *guest;

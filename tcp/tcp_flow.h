@@ -78,8 +78,8 @@ struct tcp_flow {
 
 	/* Guest -> host. Sequence numbers from sock_nxt to rcv_nxt are in hold. */
 	uint32_t irs, rcv_nxt;
-	uint32_t
-	    rcv_edge; /* furthest right edge of the window ever told: all before it is accepted */
+	/* Furthest right edge of the window ever told: all before it is accepted */
+	uint32_t rcv_edge;
 	uint32_t rcv_acked; /* rcv_nxt as the guest knows it */
 	uint32_t sock_nxt;  /* next byte for the socket */
 	uint32_t credit;    /* bytes beyond sock_nxt that we promise to keep */

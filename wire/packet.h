@@ -98,9 +98,9 @@ struct packet {
 	const uint8_t *payload; /* after the transport header; ARP: after the Ethernet header; ICMP:
 				   after the first 8 bytes */
 	size_t payload_len;
-	const uint8_t *l3; /* start of the IP header, */
-	size_t
-	    l3_len;   /* and length of the IP packet (padding cut off): what an ICMP error quotes */
+	/* The IP packet from its header on, padding cut off. */
+	const uint8_t *l3;
+	size_t l3_len;
 	enum gso gso; /* the frame is a super-frame: payload is several segments or datagrams of */
 	uint16_t gso_size; /* this many bytes, the last one perhaps shorter */
 };
