@@ -24,11 +24,11 @@ static void splice_to(const struct forward_port *port, const struct endpoint *pe
 }
 
 /* Guest's loopback to the host's. */
-static void decide_from_ns(const struct forward_port *port, const struct endpoint *peer,
-			   const struct endpoint *local, struct forward_decision *out)
+static void decide_from_ns(const struct forward_port *port, const struct forward_ends *ends,
+			   struct forward_decision *out)
 {
-	if (ip_is_loopback(&peer->addr) && ip_is_loopback(&local->addr))
-		splice_to(port, peer, &local->addr, out);
+	if (ip_is_loopback(&ends->peer.addr) && ip_is_loopback(&ends->local.addr))
+		splice_to(port, &ends->peer, &ends->local.addr, out);
 	else
 		refuse(out, "not from loopback to loopback");
 }
@@ -73,9 +73,10 @@ static void decide_tap(const struct nat_config *cfg, const struct nat_guest *gue
 
 /* Behaviour e.3. */
 static void decide_from_host(const struct nat_config *cfg, const struct nat_guest *guest,
-			     const struct forward_port *port, const struct endpoint *peer,
-			     const struct endpoint *local, struct forward_decision *out)
+			     const struct forward_port *port, const struct forward_ends *ends,
+			     struct forward_decision *out)
 {
+	const struct endpoint *peer = &ends->peer, *local = &ends->local;
 	enum ip_family f = ip_family(&peer->addr);
 	bool keep = ip_is_multicast(&local->addr) ||
 		    (cfg->host_lo_to_ns_lo && ip_is_loopback(&local->addr));
@@ -102,11 +103,11 @@ static void decide_from_host(const struct nat_config *cfg, const struct nat_gues
 }
 
 void forward_decide(const struct nat_config *cfg, const struct nat_guest *guest,
-		    const struct forward_port *port, const struct endpoint *peer,
-		    const struct endpoint *local, struct forward_decision *out)
+		    const struct forward_port *port, const struct forward_ends *ends,
+		    struct forward_decision *out)
 {
 	if (port->side == FORWARD_NS)
-		decide_from_ns(port, peer, local, out);
+		decide_from_ns(port, ends, out);
 	else
-		decide_from_host(cfg, guest, port, peer, local, out);
+		decide_from_host(cfg, guest, port, ends, out);
 }

@@ -50,10 +50,15 @@ struct forward_decision {
 	const char *why;
 };
 
-/* Pure. peer: who sent; local: the address it sent to. */
+/* The ends of what came in at a port: who sent it, and what it was sent to. */
+struct forward_ends {
+	struct endpoint peer, local;
+};
+
+/* Pure. */
 void forward_decide(const struct nat_config *cfg, const struct nat_guest *guest,
-		    const struct forward_port *port, const struct endpoint *peer,
-		    const struct endpoint *local, struct forward_decision *out);
+		    const struct forward_port *port, const struct forward_ends *ends,
+		    struct forward_decision *out);
 
 /* Sockets on either side, kept ready so that a new flow costs no change of namespace. */
 struct side_sockets {

@@ -103,14 +103,14 @@ static void hand_over(struct tcp_acceptor *a, const struct forward_port *p, int 
 {
 	struct tcp *t = a->tcp;
 	struct forward_decision d;
-	struct endpoint local;
-	int r = local_address(p, fd, &local);
+	struct forward_ends ends = {.peer = *peer};
+	int r = local_address(p, fd, &ends.local);
 
 	if (r < 0) {
 		refuse(a, fd, strerror(-r), now);
 		return;
 	}
-	forward_decide(t->nat, t->cfg.guest, p, peer, &local, &d);
+	forward_decide(t->nat, t->cfg.guest, p, &ends, &d);
 	switch (d.verdict) {
 	case FORWARD_SPLICE:
 		r = tcp_splice_start(a->splice, fd, forward_other(p->side), &d);

@@ -252,7 +252,7 @@ struct udp_flow *udp_inbound_get(struct udp_port *port, const struct udp_arrival
 	struct udp *u = port->udp;
 	struct udp_socket *s = port->socket[ip_family(&a->from.addr)];
 	struct udp_flow *f = s ? udp_flow_of_client(s, a) : NULL;
-	struct endpoint local = {.addr = a->to, .port = port->forward->port};
+	struct forward_ends ends = {a->from, {a->to, port->forward->port}};
 	struct forward_decision d;
 	int r;
 
@@ -262,7 +262,7 @@ struct udp_flow *udp_inbound_get(struct udp_port *port, const struct udp_arrival
 		count_drop(u->counters, DROP_SOURCE);
 		return NULL;
 	}
-	forward_decide(u->nat, u->cfg.guest, port->forward, &a->from, &local, &d);
+	forward_decide(u->nat, u->cfg.guest, port->forward, &ends, &d);
 	if (d.verdict == FORWARD_SPLICE && is_own(u, forward_other(port->forward->side), &d.dst)) {
 		d.verdict = FORWARD_REFUSE;
 		d.why = "it leads to a port that is forwarded back";

@@ -79,7 +79,7 @@ static void check(const struct row *row)
 	struct forward_port port = {.rule = &rule, .port = 8005, .side = row->side};
 	struct nat_config cfg = config(row->how);
 	struct nat_guest guest;
-	struct endpoint peer = {ip(row->peer), 1000}, local = {ip(row->local), 8005};
+	struct forward_ends ends = {{ip(row->peer), 1000}, {ip(row->local), 8005}};
 	struct forward_decision d;
 	char text[2 * IP_TEXT_MAX + 16];
 
@@ -87,7 +87,7 @@ static void check(const struct row *row)
 	if (row->how & LL_SEEN)
 		guest.link_local_seen = ip("fe80::7");
 	rule.target = row->target ? ip(row->target) : ip_any[IP_V6];
-	forward_decide(&cfg, &guest, &port, &peer, &local, &d);
+	forward_decide(&cfg, &guest, &port, &ends, &d);
 	decision_text(&d, text, sizeof(text));
 	if (strcmp(text, row->want) != 0)
 		fail_msg("%s -> %s (how %u): got '%s', want '%s'", row->peer, row->local, row->how,
