@@ -85,6 +85,7 @@ static void plan_nat(const struct config *cfg, const struct host_family *hf, enu
 								: ip_any[f],
 	    .map_guest_addr = cf->map_guest_addr,
 	    .dns_forward = cf->dns_forward,
+	    .dns_host = ip_any[f],
 	    .outbound = cf->outbound,
 	    .address_fixed = cf->address_set,
 	    .template_index = hf->ifindex,

