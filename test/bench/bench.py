@@ -10,8 +10,14 @@ a measurement (2), PASTA (build/pasta), REFERENCE (/usr/bin/pasta), SLIRP (/usr/
 
 CPU is what the translator's own processes used, user and system, for each gigabyte carried; the command's and the peer's aren't
 counted. Memory and idle CPU are of all processes of the translator together, without the command.
+
+Spliced is traffic between the loopbacks of host and guest; without translation both ends are on the host's. For the rows with
+pipes of 8 KiB fs.pipe-user-pages-soft is lowered, for the whole machine, and put back after each measurement, whatever ends it.
+A measurement that takes too long or fails is told on stderr and missing from the medians; with none left the figure is "-".
 """
 import argparse
+import collections
+import contextlib
 import os
 import pathlib
 import re
@@ -22,16 +28,26 @@ import sys
 import tempfile
 import time
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/net"))
 sys.dont_write_bytecode = True
-from netbed import NETTOOL, PEER, Bed, argv_of, descendants, reachable, run  # noqa: E402
+from netbed import HOST, NETTOOL, PEER, PR_SET_CHILD_SUBREAPER, Bed, Entered, Process, argv_of  # noqa: E402
+from netbed import descendants, kill_tree, libc, reachable, run  # noqa: E402
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SECS = os.environ.get("SECS", "2")
 PORT = 7000
-# What the reference forwards by default needs a scan of all ports each second; traffic is measured without.
+# After which a measurement has failed: far more than it takes, as the machine may be busy.
+LIMIT = 20 + 10 * float(SECS)
+# Traffic is measured without what is forwarded by default, which needs a look at all ports now and then.
 NO_PORTS = "-t none -u none -T none -U none"
+# Datagrams are counted on the port after the first.
+INWARD = f"-t {PORT} -u {PORT}-{PORT + 1} -T none -U none"
+OUTWARD = f"-t none -u none -T {PORT} -U none"
+AUTO = "-t auto -u auto -T auto -U auto"
+PIPE_PAGES = pathlib.Path("/proc/sys/fs/pipe-user-pages-soft")
 STARTS = 20
 
 
@@ -55,9 +71,29 @@ def memory_mb(pids, what):
     return total / 1024
 
 
+@contextlib.contextmanager
+def small_pipes(bed):
+    """New pipes of ordinary users are of two pages meanwhile, as they are past fs.pipe-user-pages-soft (pipe(7))."""
+    old = PIPE_PAGES.read_text().strip()
+    # Puts the limit back when its input ends, so even if we are killed.
+    guard = subprocess.Popen(["sh", "-c", f"trap '' INT TERM HUP; read -r end; echo {old} > {PIPE_PAGES}"],
+                             stdin=subprocess.PIPE, start_new_session=True)
+    bed.before.add(guard.pid)
+    try:
+        PIPE_PAGES.write_text("1")
+        yield
+    finally:
+        guard.stdin.close()
+        guard.wait()
+
+
 class PastaGuest:
+    # What runs in the guest is in a PID namespace.
+    runner = Entered
+
     def __init__(self, bed, path, options):
         bed.pasta_path = path
+        self.bed = bed
         self.pasta = bed.pasta_bg(f"--config-net -q {options}")
         self.pids = self.pasta.own()
 
@@ -65,6 +101,8 @@ class PastaGuest:
         return self.pasta.guest_argv(cmd)
 
     def stop(self):
+        # What was killed in the guest and isn't collected would keep its PID namespace.
+        self.bed.reap()
         self.pasta.stop()
 
 
@@ -89,6 +127,9 @@ class SlirpGuest:
 
 
 class NoGuest:
+    """No translation: what would be in the guest is on the host."""
+
+    runner = Process
     pids = ()
 
     def __init__(self, bed):
@@ -102,23 +143,17 @@ class NoGuest:
 
 
 class Candidate:
-    """Something to measure: how its guest is made for an MTU, with the port options for traffic or its defaults."""
+    """Something to measure: how its guest is made for an MTU and port options."""
 
     def __init__(self, name, path=None):
-        self.name, self.path, self.ports = name, path, ""
+        self.name, self.path = name, path
 
-    def find_ports(self, bed):
-        """The options that turn port forwarding off, if this pasta has it."""
-        if self.start_argv() and self.path:
-            self.ports = NO_PORTS if run(bed.host_ns.argv([self.path, "--config-net", "-q", *NO_PORTS.split(), "--", "true"], True),
-                                         check=False).rc == 0 else ""
-
-    def guest(self, bed, mtu=65520, defaults=False):
+    def guest(self, bed, mtu=65520, ports=NO_PORTS):
         if self.name == "untranslated":
             return NoGuest(bed)
         if self.name == "slirp4netns":
             return SlirpGuest(bed, self.path, mtu)
-        return PastaGuest(bed, self.path, f"-m {mtu} {'' if defaults else self.ports}")
+        return PastaGuest(bed, self.path, f"-m {mtu} {ports}")
 
     def start_argv(self):
         """The command whose whole duration is the start-up time, or None."""
@@ -141,27 +176,61 @@ def candidates(only):
 
 # ---- rows: each returns (figure, CPU seconds a gigabyte or None), or None where it doesn't apply ----------------------
 
-def load(bed, guest, key, *args, timeout=60):
-    """Runs nettool in the guest; its figure, and CPU of the translator for each gigabyte."""
-    before = cpu_seconds(guest.pids)
-    r = run(guest.argv([NETTOOL, *(str(a) for a in args)]), timeout, check=False)
-    used = cpu_seconds(guest.pids) - before
+# Where the server and its client are, what address the client uses, and the port options for that.
+Route = collections.namedtuple("Route", "server client address ports")
+OUT = Route("peer", "guest", PEER[4], NO_PORTS)
+OUT6 = Route("peer", "guest", PEER[6], NO_PORTS)
+HOST_TO_GUEST = Route("guest", "host", "127.0.0.1", INWARD)
+GUEST_TO_HOST = Route("host", "guest", "127.0.0.1", OUTWARD)
+PEER_TO_GUEST = Route("guest", "peer", HOST[4], INWARD)
+
+
+def place(bed, guest, name):
+    """What makes the argv of a command at a place."""
+    return {"guest": guest.argv, "host": lambda cmd: bed.host_ns.argv(cmd, user=True), "peer": bed.peer_ns.argv}[name]
+
+
+@contextlib.contextmanager
+def server(bed, guest, where):
+    """The server, in guest or on host; that in peer is there all the time."""
+    if where == "peer":
+        yield
+        return
+    runner = guest.runner if where == "guest" else Process
+    process = bed.track(runner(place(bed, guest, where)([NETTOOL, "serve", str(PORT), "1"]), ready="^ready"))
+    try:
+        yield
+    finally:
+        if runner is Process:
+            # Those of its children, too, whose client is stuck.
+            kill_tree(process.pid)
+        process.stop()
+
+
+def load(argv, pids, key):
+    """Runs nettool; its figure, and CPU of the translator for each gigabyte."""
+    before = cpu_seconds(pids)
+    r = run(argv, LIMIT, check=False)
+    used = cpu_seconds(pids) - before
     values = dict(re.findall(r"(\w+)=([0-9.]+)", r.out))
     if r.rc or key not in values:
         raise RuntimeError(f"{r!r}")
     gigabytes = float(values.get("bytes", 0)) / 1e9
-    return float(values[key]), used / gigabytes if gigabytes and guest.pids else None
+    return float(values[key]), used / gigabytes if gigabytes and pids else None
 
 
-def traffic(key, mode, *args, mtu=65520, address=PEER[4]):
+def traffic(key, mode, *args, route=OUT, mtu=65520, pipes=contextlib.nullcontext):
+    """A row whose figure is what nettool calls key; pipes: a context that the guest starts in."""
     def measure(bed, candidate):
-        if ":" in address and candidate.name == "slirp4netns":
+        if candidate.name == "slirp4netns" and route != OUT:
             return None
-        guest = candidate.guest(bed, mtu)
-        try:
-            return load(bed, guest, key, mode, address, PORT, *args)
-        finally:
-            guest.stop()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(pipes(bed))
+            guest = candidate.guest(bed, mtu, route.ports)
+            stack.callback(guest.stop)
+            stack.enter_context(server(bed, guest, route.server))
+            argv = place(bed, guest, route.client)([NETTOOL, mode, route.address, str(PORT), *map(str, args)])
+            return load(argv, guest.pids, key)
     return measure
 
 
@@ -173,7 +242,8 @@ def start_up(bed, candidate):
         times = []
         for _ in range(STARTS):
             start = time.perf_counter()
-            subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+            subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
+                           timeout=LIMIT)
             times.append(time.perf_counter() - start)
         return statistics.median(times) * 1e3
 
@@ -185,7 +255,7 @@ def idle(figure):
     def measure(bed, candidate):
         if candidate.name == "untranslated":
             return None
-        guest = candidate.guest(bed, defaults=True)
+        guest = candidate.guest(bed, ports=AUTO)
         try:
             # What is still to be done after the start has its time; then idleness is what is measured.
             time.sleep(0.5)
@@ -206,18 +276,36 @@ ROWS = [
     ("tcp-down", "TCP peer to guest, MTU 65520, Gbit/s", 2, traffic("gbit", "stream", "down", SECS, 1)),
     ("tcp-up-1500", "TCP guest to peer, MTU 1500, Gbit/s", 2, traffic("gbit", "stream", "up", SECS, 1, mtu=1500)),
     ("tcp-down-1500", "TCP peer to guest, MTU 1500, Gbit/s", 2, traffic("gbit", "stream", "down", SECS, 1, mtu=1500)),
-    ("tcp6-up", "TCP guest to peer, IPv6, Gbit/s", 2, traffic("gbit", "stream", "up", SECS, 1, address=PEER[6])),
-    ("tcp6-down", "TCP peer to guest, IPv6, Gbit/s", 2, traffic("gbit", "stream", "down", SECS, 1, address=PEER[6])),
+    ("tcp6-up", "TCP guest to peer, IPv6, Gbit/s", 2, traffic("gbit", "stream", "up", SECS, 1, route=OUT6)),
+    ("tcp6-down", "TCP peer to guest, IPv6, Gbit/s", 2, traffic("gbit", "stream", "down", SECS, 1, route=OUT6)),
     ("tcp-up-8", "TCP guest to peer, 8 streams, Gbit/s", 2, traffic("gbit", "stream", "up", SECS, 8)),
     ("rr", "request-response 64 B, us", 1, traffic("us", "rr", "tcp", 10000, 64)),
     ("connect", "connect-request-close, 4 clients, a second", 0, traffic("rate", "rate", SECS, 4)),
     ("udp-64", "UDP guest to peer 64 B, arrived a second", 0, traffic("rate", "udp-flood", SECS, 64)),
     ("udp-1400", "UDP guest to peer 1400 B, arrived a second", 0, traffic("rate", "udp-flood", SECS, 1400)),
     ("udp-rr", "UDP request-response 64 B, us", 1, traffic("us", "rr", "udp", 10000, 64)),
+    ("splice-in", "spliced TCP host to guest (-t), Gbit/s", 2, traffic("gbit", "stream", "up", SECS, 1, route=HOST_TO_GUEST)),
+    ("splice-out", "spliced TCP guest to host (-T), Gbit/s", 2, traffic("gbit", "stream", "up", SECS, 1, route=GUEST_TO_HOST)),
+    ("splice-in-8k", "spliced TCP host to guest, pipes of 8 KiB, Gbit/s", 2,
+     traffic("gbit", "stream", "up", SECS, 1, route=HOST_TO_GUEST, pipes=small_pipes)),
+    ("splice-out-8k", "spliced TCP guest to host, pipes of 8 KiB, Gbit/s", 2,
+     traffic("gbit", "stream", "up", SECS, 1, route=GUEST_TO_HOST, pipes=small_pipes)),
+    ("splice-rr", "spliced request-response 64 B, us", 1, traffic("us", "rr", "tcp", 10000, 64, route=HOST_TO_GUEST)),
+    ("splice-connect", "spliced connect-request-close, 4 clients, a second", 0,
+     traffic("rate", "rate", SECS, 4, route=HOST_TO_GUEST)),
+    ("in-up", "TCP peer to forwarded port (tap), from peer, Gbit/s", 2,
+     traffic("gbit", "stream", "up", SECS, 1, route=PEER_TO_GUEST)),
+    ("in-down", "TCP peer to forwarded port (tap), to peer, Gbit/s", 2,
+     traffic("gbit", "stream", "down", SECS, 1, route=PEER_TO_GUEST)),
+    ("in-connect", "the same, connect-request-close, 4 clients, a second", 0,
+     traffic("rate", "rate", SECS, 4, route=PEER_TO_GUEST)),
+    ("splice-udp", "spliced UDP 1400 B, arrived a second", 0, traffic("rate", "udp-flood", SECS, 1400, route=HOST_TO_GUEST)),
+    ("in-udp", "UDP peer to forwarded port (tap) 1400 B, arrived a second", 0,
+     traffic("rate", "udp-flood", SECS, 1400, route=PEER_TO_GUEST)),
     ("start", "start: `pasta --config-net -- true`, `unshare -rn true`, ms", 1, start_up),
     ("memory-rss", "resident memory idle, all processes, MB", 1, idle(lambda pids: memory_mb(pids, "Rss"))),
     ("memory-pss", "the same, shared pages shared out (PSS), MB", 1, idle(lambda pids: memory_mb(pids, "Pss"))),
-    ("idle-cpu", "CPU when idle, % of a core", 3, idle(idle_cpu)),
+    ("idle-cpu", "CPU when idle, all ports on auto, % of a core", 3, idle(idle_cpu)),
 ]
 
 
@@ -243,6 +331,37 @@ def table(rows, names, results):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def attempt(bed, key, candidate, measure):
+    """What measure returns or None, and whether it failed; then nothing stays to be in the way of the next measurement."""
+    before = set(descendants(os.getpid()))
+    try:
+        return measure(bed, candidate), False
+    # netbed's own time-outs are pytest's, which aren't an Exception.
+    except (Exception, pytest.fail.Exception) as e:  # noqa: BLE001
+        print(f"{key} {candidate.name}: {e}", file=sys.stderr)
+    for pid in set(descendants(os.getpid())) - before:
+        kill_tree(pid)
+    bed.reap()
+    return None, True
+
+
+def measure_all(bed, rows, who):
+    """The measurements for each row and candidate, and how many of them failed."""
+    results, failed = {(r[0], c.name): [] for r in rows for c in who}, collections.Counter()
+    for n in range(ROUNDS):
+        for key, _, _, measure in rows:
+            for c in who:
+                if sys.stderr.isatty():
+                    print(f"round {n + 1}: {key} {c.name}".ljust(60), end="\r", file=sys.stderr, flush=True)
+                value, bad = attempt(bed, key, c, measure)
+                if value is not None:
+                    results[key, c.name].append(value)
+                failed[key, c.name] += bad
+    if sys.stderr.isatty():
+        print(" " * 60, end="\r", file=sys.stderr)
+    return results, failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", default="", help="only rows whose key matches: " + " ".join(r[0] for r in ROWS))
@@ -252,37 +371,28 @@ def main():
         os.execvp("sudo", ["sudo", "--preserve-env=ROUNDS,SECS,IDLE,PASTA,REFERENCE,SLIRP", sys.executable, *sys.argv])
     rows = [r for r in ROWS if re.search(args.k, r[0])]
     who = candidates(args.only.split(",") if args.only else None)
-    results = {(r[0], c.name): [] for r in rows for c in who}
-    # So that the fixtures' ends run and nothing stays.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # So that what is to be put back is, and nothing stays.
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, signal.default_int_handler)
+    # For what loses its parent.
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="pasta-bench-") as tmp:
         os.chmod(tmp, 0o755)
         bed = Bed(pathlib.Path(tmp))
         try:
             bed.serve(PORT)
-            for c in who:
-                c.find_ports(bed)
-            for n in range(ROUNDS):
-                for key, _, _, measure in rows:
-                    for c in who:
-                        if sys.stderr.isatty():
-                            print(f"round {n + 1}: {key} {c.name}".ljust(60), end="\r", file=sys.stderr, flush=True)
-                        try:
-                            value = measure(bed, c)
-                        except (RuntimeError, AssertionError) as e:
-                            print(f"{key} {c.name}: {e}", file=sys.stderr)
-                            continue
-                        if value is not None:
-                            results[key, c.name].append(value)
+            # Clients in peer aren't the gateway either: the reference takes answers to that for the host's loopback.
+            bed.peer(f"ip route change 192.0.2.0/24 dev eth0 src {PEER[4]}")
+            results, failed = measure_all(bed, rows, who)
         finally:
             bed.close(check=False)
-    if sys.stderr.isatty():
-        print(" " * 60, end="\r", file=sys.stderr)
     print(f"{ROUNDS} rounds, {SECS} s each; {os.cpu_count()} processors, Linux {os.uname().release}\n")
     print(table(rows, [c.name for c in who], results))
-    missing = [f"{k} {n}" for (k, n), v in results.items() if 0 < len(v) < ROUNDS]
-    if missing:
-        print(f"\nFewer than {ROUNDS} measurements: {', '.join(missing)}")
+    if missing := [f"{key} {name} {n}" for (key, name), n in failed.items() if n]:
+        print(f"\nFailed, times of {ROUNDS}: {', '.join(missing)}")
 
 
-main()
+try:
+    main()
+except KeyboardInterrupt:
+    sys.exit(130)
