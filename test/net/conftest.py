@@ -51,6 +51,9 @@ def pytest_configure(config):
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # SIGTERM ends the run as Ctrl-C does, by way of the fixtures' ends.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell starts what it puts into the background with these two ignored, and all that a test runs would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 # ---- fixtures -------------------------------------------------------------------------------------------------------
