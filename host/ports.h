@@ -11,7 +11,7 @@
  * at one namespace (two protocols, two families) 150 us, which four times a second in two
  * namespaces is 0.12 % of a core. The counters of sockets in use are 22 us a namespace. So one
  * looks at the counters four times a second, and further where they changed, or anyway every two
- * seconds: 0.05 to 0.07 % of a core as measured, waking up included. What the counters don't show
+ * seconds: 0.05 to 0.12 % of a core as measured, waking up included. What the counters don't show
  * is one socket that goes while another one comes between two readings. */
 #ifndef HOST_PORTS_H
 #define HOST_PORTS_H

@@ -8,14 +8,17 @@
 
 /* A listener is to be reachable within 300 ms; what it costs, see host/ports.h. Servers are likely
  * to come up soon after the start. */
-#define TICK        (250 * USEC_MSEC)
-#define TICK_EARLY  (25 * USEC_MSEC)
-#define EARLY_TICKS 12
-#define FULL_EVERY  8 /* ticks, between looks that the counters don't ask for */
+#define TICK         (250 * USEC_MSEC)
+#define TICK_EARLY   (25 * USEC_MSEC)
+#define EARLY_TICKS  12
+#define FULL_EVERY   8 /* ticks, between looks that the counters don't ask for */
+/* What comes and goes once does so again: after a change a look at every tick for two seconds,
+ * since the counters miss a server that goes as the next one comes. */
+#define LIVELY_TICKS 8
 /* On a busy host the counters ask for a look every time: a few are given at once, but only one in
  * so many ticks on average. */
-#define HOST_CREDIT 8
-#define HOST_EVERY  2
+#define HOST_CREDIT  8
+#define HOST_EVERY   2
 
 static uint16_t target_of(const struct forward_rule *r, unsigned port)
 {
@@ -160,6 +163,10 @@ static int scan(struct forward *f, enum forward_side side, bool full,
 	if (!f->views[from] || !(f->scans[side][0] || f->scans[side][1]))
 		return 0;
 	f->stale[from] |= ports_may_have_changed(f->views[from], &f->counters[from]);
+	if (f->lively[from]) {
+		f->lively[from]--;
+		f->stale[from] = true;
+	}
 	if (!full && (!f->stale[from] || !may_look(f, from)))
 		return 0;
 	f->stale[from] = false;
@@ -173,6 +180,7 @@ static int scan(struct forward *f, enum forward_side side, bool full,
 	if (!full && !memcmp(&now, f->sights[from], sizeof(now)))
 		return 0;
 	*f->sights[from] = now;
+	f->lively[from] = LIVELY_TICKS;
 	return update(f, side, failures);
 }
 

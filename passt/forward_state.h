@@ -52,8 +52,9 @@ struct forward {
 	struct ports_view host_ports;
 	const struct ports_view *views[FORWARD_SIDES]; /* NULL: can't be looked at */
 	struct ports_counters counters[FORWARD_SIDES];
-	bool stale[FORWARD_SIDES]; /* not looked at since they changed */
-	unsigned host_credit;      /* looks at the host for their sake */
+	bool stale[FORWARD_SIDES];      /* not looked at since they changed */
+	unsigned lively[FORWARD_SIDES]; /* ticks at which to look, whatever they say */
+	unsigned host_credit;           /* looks at the host for their sake */
 	struct port_sight *sights[FORWARD_SIDES];
 	struct timer timer;
 	unsigned ticks;
