@@ -62,6 +62,10 @@ struct config {
 	struct rule_table ports[FORWARD_SIDES]; /* of listeners there: -t -u, and -T -U */
 	bool freebind, splice_on, splice_only, host_lo_to_ns_lo;
 
+	/* passt: the virtual machine. */
+	const char *socket_path; /* or NULL */
+	bool one_off;
+
 	/* pasta: the namespace. */
 	const char *ns_ifname;
 	bool config_net, copy_routes, copy_addresses;

@@ -15,6 +15,7 @@
 #include "passt/plan.h"
 #include "passt/report.h"
 #include "passt/stack.h"
+#include "passt/vm.h"
 #include "pasta/pasta.h"
 #include "seccomp/sandbox.h"
 
@@ -28,7 +29,8 @@ struct instance {
 	struct host_view *host;
 	struct plan plan;
 	struct sandbox_identity identity;
-	struct pasta *pasta;
+	struct pasta *pasta; /* or NULL: */
+	struct vm *vm;
 	struct loop *loop;
 	struct stack *stack;
 	unsigned descriptors;
@@ -78,7 +80,7 @@ static bool any_scan(const struct rule_table *t)
 	return false;
 }
 
-static int start_guest(struct instance *in)
+static int start_pasta(struct instance *in)
 {
 	const struct config *cfg = in->cfg;
 	bool joins = cfg->target_pid || cfg->netns;
@@ -104,6 +106,14 @@ static int start_guest(struct instance *in)
 			in->plan.nat.family[f].on = false;
 	}
 	return r;
+}
+
+static int start_guest(struct instance *in)
+{
+	if (in->cfg->program == PROGRAM_PASTA)
+		return start_pasta(in);
+	in->guest.mac = mac_broadcast; /* until it has sent something */
+	return vm_open(in->cfg, &in->vm);
 }
 
 /* Every flow is a descriptor. After the fork of the agent, so that the command keeps its caller's
@@ -147,7 +157,7 @@ static void unserve_port(void *arg, struct forward_port *port)
 static int open_ports(struct instance *in)
 {
 	const struct forward_ops ops = {.open_ns = open_ns,
-					.ns_ports = pasta_ports(in->pasta),
+					.ns_ports = in->pasta ? pasta_ports(in->pasta) : NULL,
 					.serve = serve_port,
 					.unserve = unserve_port,
 					.arg = in};
@@ -179,6 +189,29 @@ static void forget_host(struct instance *in)
 	in->plan.net.host = NULL;
 }
 
+static void guest_gone(void *arg, int err)
+{
+	const struct instance *in = arg;
+
+	vm_gone(in->vm, err);
+}
+
+static int attach_guest(void *arg, int fd)
+{
+	const struct instance *in = arg;
+
+	return stack_attach(in->stack, fd);
+}
+
+static int make_link(const struct instance *in, struct tap_link **link)
+{
+	if (in->vm)
+		return stream_link_new(link);
+	if (in->cfg->splice_only)
+		return none_link_new(link);
+	return tun_link_new(in->tap_fd, &in->features, link);
+}
+
 static int make_stack(struct instance *in)
 {
 	const struct config *cfg = in->cfg;
@@ -188,20 +221,21 @@ static int make_stack(struct instance *in)
 	    .tap = {.our_mac = cfg->our_mac,
 		    .guest_mac = in->guest.mac,
 		    .mtu = cfg->mtu ? cfg->mtu : 65520},
-	    .sides = pasta_sides(in->pasta),
+	    .sides = in->pasta ? pasta_sides(in->pasta) : NULL,
 	    .tcp_on = cfg->tcp_on,
 	    .udp_on = cfg->udp_on,
 	    .icmp_on = cfg->icmp_on,
 	    .ndp_on = cfg->ndp_on,
 	    .pcap_fd = in->files.pcap,
 	    .descriptors = in->descriptors,
+	    .guest_gone = guest_gone,
+	    .guest_arg = in,
 	};
 	struct tap_link *link;
 	int r = loop_new(&in->loop);
 
 	if (!r)
-		r = cfg->splice_only ? none_link_new(&link)
-				     : tun_link_new(in->tap_fd, &in->features, &link);
+		r = make_link(in, &link);
 	if (!r)
 		r = stack_new(in->loop, link, &sc, &in->stack);
 	if (r < 0)
@@ -209,10 +243,15 @@ static int make_stack(struct instance *in)
 	return r;
 }
 
+static bool has_command(const struct instance *in)
+{
+	return in->pasta && pasta_has_command(in->pasta);
+}
+
 /* Ready in every respect: the caller may know, the command may start. */
 static int announce(struct instance *in, bool background, int ready_fd)
 {
-	bool command = pasta_has_command(in->pasta);
+	bool command = has_command(in);
 	bool debug = in->cfg->log_level >= LOG_LEVEL_DEBUG;
 	int r = 0;
 
@@ -229,12 +268,12 @@ static int announce(struct instance *in, bool background, int ready_fd)
 		log_set_stderr(false, false);
 	else if (command && !debug && log_threshold() > LOG_LEVEL_WARN)
 		log_set_threshold(LOG_LEVEL_WARN);
-	return pasta_release(in->pasta);
+	return in->pasta ? pasta_release(in->pasta) : 0;
 }
 
 static int run(struct instance *in)
 {
-	bool background = !pasta_has_command(in->pasta) && !in->cfg->foreground;
+	bool background = !has_command(in) && !in->cfg->foreground;
 	const char *step = NULL;
 	int ready_fd = -1, r;
 
@@ -255,7 +294,8 @@ static int run(struct instance *in)
 	}
 	r = make_stack(in);
 	if (!r)
-		r = pasta_attach(in->pasta, in->loop);
+		r = in->pasta ? pasta_attach(in->pasta, in->loop)
+			      : vm_start(in->vm, in->loop, attach_guest, in);
 	if (!r)
 		r = serve_ports(in);
 	if (r < 0)
@@ -272,8 +312,9 @@ static int run(struct instance *in)
 	/* First of all, for who waits for the same ports. */
 	forward_free(in->forward);
 	in->forward = NULL;
-	pasta_leave(in->pasta, in->tap_fd);
-	if (r >= 0 && pasta_has_command(in->pasta))
+	if (in->pasta)
+		pasta_leave(in->pasta, in->tap_fd);
+	if (r >= 0 && has_command(in))
 		stack_finish(in->stack);
 	stack_log_counters(in->stack);
 	return r;
@@ -297,7 +338,7 @@ static int start(const struct config *cfg, const char *ident)
 	if (!r)
 		r = open_ports(&in);
 	if (!r) {
-		block = pasta_has_command(in.pasta) ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
+		block = has_command(&in) ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
 		report_plan(cfg, &in.plan, block);
 		forget_host(&in);
 		r = run(&in);
@@ -305,6 +346,7 @@ static int start(const struct config *cfg, const char *ident)
 	forward_free(in.forward);
 	stack_free(in.stack);
 	pasta_free(in.pasta);
+	vm_free(in.vm);
 	loop_free(in.loop);
 	host_view_free(in.host);
 	log_close();
@@ -358,10 +400,6 @@ int main(int argc, char **argv)
 	log_set_threshold(cfg.log_level);
 	log_set_stderr(true, cfg.log_level >= LOG_LEVEL_DEBUG);
 	config_log_warnings(&cfg);
-	if (cfg.program != PROGRAM_PASTA) {
-		log_err("Virtual machines are not served yet: start the program as pasta");
-		return 1;
-	}
 	r = check_ipv6(&cfg);
 	if (!r)
 		r = start(&cfg, ident);

@@ -93,6 +93,12 @@ const struct option_row option_rows[] = {
 	{0, "splice-only", NULL, WHERE_PASTA, option_flag,
 	 "No interface, only forwarded ports between the loopbacks", CFG(splice_only), true},
 
+	/* The virtual machine. */
+	{'s', "socket", "PATH", WHERE_PASST, option_path,
+	 "UNIX socket that the virtual machine connects to\ndefault: the first free one of /tmp/passt_1.socket and so on",
+	 CFG(socket_path), 107},
+	{'1', "one-off", NULL, WHERE_PASST, option_flag, "End when the first client has gone", CFG(one_off), true},
+
 	/* The namespace. */
 	{'I', "ns-ifname", "NAME", WHERE_PASTA, option_ifname,
 	 "Name of the interface in the namespace\ndefault: as on the host, or tap0", CFG(ns_ifname), true},

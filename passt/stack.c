@@ -27,7 +27,6 @@
 #define BUFFER_BUDGET  ((size_t)256 << 20)
 
 struct stack {
-	struct loop_source source;
 	struct loop *loop;
 	struct stack_config cfg;
 	struct nat_guest guest;
@@ -150,7 +149,6 @@ static unsigned handle_batch(struct stack *s, unsigned max, usec_t now)
 
 	if (r < 0) {
 		log_err("The guest's network device is gone: %s", strerror(-r));
-		loop_remove(s->loop, &s->source);
 		return 0;
 	}
 	for (unsigned i = 0; i < count; i++)
@@ -160,11 +158,10 @@ static unsigned handle_batch(struct stack *s, unsigned max, usec_t now)
 	return count;
 }
 
-static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
+static void on_readable(void *arg, usec_t now)
 {
-	struct stack *s = container_of(src, struct stack, source);
+	struct stack *s = arg;
 
-	(void)events;
 	/* A batch that is not full was the last, as a rule: the loop tells if not. */
 	for (int i = 0; i < BATCHES_A_TURN; i++) {
 		/* A single frame is under way before another is looked for: that is the case where
@@ -175,6 +172,20 @@ static void on_tap(struct loop_source *src, uint32_t events, usec_t now)
 			break;
 	}
 	flush_segments(s, now);
+}
+
+static void on_connected(void *arg, usec_t now)
+{
+	(void)now;
+	stack_announce(arg);
+}
+
+static void on_gone(void *arg, int err)
+{
+	struct stack *s = arg;
+
+	if (s->cfg.guest_gone)
+		s->cfg.guest_gone(s->cfg.guest_arg, err);
 }
 
 static unsigned at_most(unsigned n, unsigned most)
@@ -225,6 +236,8 @@ int stack_new(struct loop *loop, struct tap_link *link, const struct stack_confi
 	      struct stack **out)
 {
 	struct stack *s = calloc(1, sizeof(*s));
+	const struct tap_events events = {
+	    .readable = on_readable, .connected = on_connected, .gone = on_gone, .arg = s};
 	int r;
 
 	if (!s) {
@@ -240,10 +253,8 @@ int stack_new(struct loop *loop, struct tap_link *link, const struct stack_confi
 		start_pcap(s, cfg->pcap_fd);
 	if (!r)
 		r = make_transports(s);
-	if (!r && tap_fd(s->tap) >= 0) {
-		s->source = (struct loop_source){.fd = tap_fd(s->tap), .ready = on_tap};
-		r = loop_add(loop, &s->source, EPOLLIN);
-	}
+	if (!r)
+		r = tap_start(s->tap, loop, &events);
 	if (r < 0) {
 		stack_free(s);
 		return r;
@@ -256,14 +267,17 @@ void stack_free(struct stack *s)
 {
 	if (!s)
 		return;
-	if (s->source.ready)
-		loop_remove(s->loop, &s->source);
 	icmp_free(s->icmp);
 	udp_free(s->udp);
 	tcp_free(s->tcp);
 	reassembly_free(s->reassembly);
 	tap_free(s->tap);
 	free(s);
+}
+
+int stack_attach(struct stack *s, int fd)
+{
+	return tap_attach(s->tap, fd);
 }
 
 int stack_listen(struct stack *s, struct forward_port *port)

@@ -17,12 +17,18 @@ struct stack_config {
 	bool tcp_on, udp_on, icmp_on, ndp_on;
 	int pcap_fd;          /* taken over, or -1 */
 	unsigned descriptors; /* how many this process may have */
+	/* The guest of a link that others may come to has gone (struct tap_events), or NULL. */
+	void (*guest_gone)(void *arg, int err);
+	void *guest_arg;
 };
 
 /* Takes over link, also on failure. cfg is copied. 0 or negative errno. */
 int stack_new(struct loop *loop, struct tap_link *link, const struct stack_config *cfg,
 	      struct stack **out) must_check;
 void stack_free(struct stack *s);
+
+/* A guest has connected: tap_attach(). */
+int stack_attach(struct stack *s, int fd) must_check;
 
 /* Serves the socket of a forwarding rule, and stops doing so (passt/forward.h). 0 or negative
  * errno. */

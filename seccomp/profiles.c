@@ -126,6 +126,8 @@ static const struct profile_call engine_pasta[] = {
     CALL(dup3),
     /* The end: the tap is left to the namespace, the agent waited for, the terminal taken back. */
     CALL_EQ(ioctl, 1, TUNSETPERSIST),
+    /* The file of the UNIX socket goes at the end. */
+    CALL(unlinkat),
     CALL(waitid),
     CALL(rt_sigtimedwait),
     CALL_EQ(ioctl, 1, TIOCGPGRP),

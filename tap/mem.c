@@ -106,15 +106,23 @@ static void mem_free(struct tap_link *link)
 	free(m);
 }
 
+static int mem_start(struct tap_link *link, struct loop *loop, const struct tap_events *ev)
+{
+	(void)link;
+	(void)loop;
+	(void)ev;
+	return 0;
+}
+
 int mem_link_new(const struct tap_features *features, struct tap_link **out)
 {
 	static const struct tap_ops ops = {
-	    .receive = mem_receive, .send = mem_send, .free = mem_free};
+	    .start = mem_start, .receive = mem_receive, .send = mem_send, .free = mem_free};
 	struct mem_link *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return -ENOMEM;
-	m->link = (struct tap_link){.ops = &ops, .fd = -1, .features = *features};
+	m->link = (struct tap_link){.ops = &ops, .features = *features};
 	m->room = UINT_MAX;
 	list_init(&m->from_guest);
 	list_init(&m->to_guest);

@@ -5,6 +5,14 @@
 
 #include "tap/tap.h"
 
+static int none_start(struct tap_link *link, struct loop *loop, const struct tap_events *ev)
+{
+	(void)link;
+	(void)loop;
+	(void)ev;
+	return 0;
+}
+
 static int none_receive(struct tap_link *link, struct tap_frame *frames, unsigned max,
 			unsigned *count)
 {
@@ -33,13 +41,12 @@ static void none_free(struct tap_link *link)
 int none_link_new(struct tap_link **out)
 {
 	static const struct tap_ops ops = {
-	    .receive = none_receive, .send = none_send, .free = none_free};
+	    .start = none_start, .receive = none_receive, .send = none_send, .free = none_free};
 	struct tap_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return -ENOMEM;
 	link->ops = &ops;
-	link->fd = -1;
 	*out = link;
 	return 0;
 }

@@ -67,9 +67,17 @@ void tap_free(struct tap *t)
 	free(t);
 }
 
-int tap_fd(const struct tap *t)
+int tap_start(struct tap *t, struct loop *loop, const struct tap_events *ev)
 {
-	return t->link->fd;
+	return t->link->ops->start(t->link, loop, ev);
+}
+
+int tap_attach(struct tap *t, int fd)
+{
+	if (t->link->ops->attach)
+		return t->link->ops->attach(t->link, fd);
+	fd_close(&fd);
+	return -EOPNOTSUPP;
 }
 
 const struct tap_features *tap_features(const struct tap *t)

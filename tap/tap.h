@@ -29,11 +29,30 @@ struct tap_out {
 
 struct tap_link;
 
-/* What a kind of link does. send returns 0 and the number of frames taken in *sent, in order: fewer
- * than asked when the link is full (the caller drops or keeps the rest). A frame that the link took
- * and lost (LINK_ERROR) is taken. receive sets *count to 0 when there is nothing more. Errors
- * (negative errno) mean that the link is gone. */
+/* What a link tells its owner, by the loop. */
+struct tap_events {
+	/* Frames wait: receive until there are no more. */
+	void (*readable)(void *arg, usec_t now);
+	/* There is room again, after a send that found too little. */
+	void (*writable)(void *arg, usec_t now);
+	/* A guest is there and can take frames. Not told by a link whose guest is always there. */
+	void (*connected)(void *arg, usec_t now);
+	/* The guest has gone, and another may come by tap_attach(); err is 0 if it closed the
+	 * connection, else what it did wrong or what failed (negative errno). */
+	void (*gone)(void *arg, int err);
+	void *arg;
+};
+
+/* What a kind of link does. start has the loop watch what the link has, and keeps ev. attach, NULL
+ * for a link that has its guest from the start, takes over fd, a connected UNIX stream socket, also
+ * on failure; only after start, and not while a guest is there. send returns 0 and the number of
+ * frames taken in *sent, in order: fewer than asked when the link is full (the caller drops or
+ * keeps the rest). A frame that the link took and lost (LINK_ERROR) is taken. receive sets *count
+ * to 0 when there is nothing more. Errors (negative errno) of receive and send mean that the link
+ * is gone for good; a link that another guest may come to has gone() instead. */
 struct tap_ops {
+	int (*start)(struct tap_link *link, struct loop *loop, const struct tap_events *ev);
+	int (*attach)(struct tap_link *link, int fd);
 	int (*receive)(struct tap_link *link, struct tap_frame *frames, unsigned max,
 		       unsigned *count);
 	int (*send)(struct tap_link *link, const struct tap_out *frames, unsigned n,
@@ -42,7 +61,8 @@ struct tap_ops {
 };
 
 /* What the link can take: those that are off must be done by the sender of frames (tap_send() does
- * so for csum and TCP). With udp_gso off no UDP super-frames may be sent. */
+ * so for csum and TCP). With udp_gso off no UDP super-frames may be sent. They may change with the
+ * guest. */
 struct tap_features {
 	bool csum, tcp_gso, udp_gso;
 };
@@ -50,7 +70,6 @@ struct tap_features {
 /* First member of each link's own struct. */
 struct tap_link {
 	const struct tap_ops *ops;
-	int fd; /* to watch for EPOLLIN, or -1 */
 	struct tap_features features;
 	struct counters
 	    *counters; /* set by tap_new(): for frames that the link itself has to drop */
@@ -66,6 +85,10 @@ int tun_link_new(int fd, const struct tap_features *features, struct tap_link **
  * call that failed ("open /dev/net/tun", "TUNSETIFF"). */
 int tun_open(const char *name, struct tap_features *features, int *fd_out,
 	     const char **step) must_check;
+
+/* QEMU's stream socket: frames with their length in front, 32 bits in network order
+ * (-netdev stream). No offloads. */
+int stream_link_new(struct tap_link **out) must_check;
 
 /* A link with nobody at the other end: nothing comes, and nothing can be sent. */
 int none_link_new(struct tap_link **out) must_check;
@@ -83,7 +106,15 @@ struct tap_config {
 int tap_new(struct tap_link *link, const struct tap_config *cfg, struct counters *counters,
 	    struct tap **out) must_check;
 void tap_free(struct tap *t);
-int tap_fd(const struct tap *t);
+
+/* Has the loop watch the link. ev is copied; what may not happen to this kind of link may be NULL.
+ * 0 or negative errno. */
+int tap_start(struct tap *t, struct loop *loop, const struct tap_events *ev) must_check;
+
+/* A guest has connected: takes over fd, also on failure. 0 or negative errno; -EOPNOTSUPP if this
+ * kind of link has its guest from the start. */
+int tap_attach(struct tap *t, int fd) must_check;
+
 const struct tap_features *tap_features(const struct tap *t);
 size_t tap_mtu(const struct tap *t);
 struct counters *tap_counters(struct tap *t);

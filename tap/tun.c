@@ -35,6 +35,9 @@
 
 struct tun_link {
 	struct tap_link link;
+	struct loop_source source;
+	struct loop *loop; /* NULL before the start, and once the device is gone */
+	struct tap_events events;
 	uint8_t *arena;
 };
 
@@ -131,7 +134,7 @@ static void drop(struct tap_link *link, enum drop_reason why)
 /* Reads one frame to slot. 1: *f is a frame. 0: dropped. Negative errno: nothing read. */
 static int read_frame(struct tun_link *t, uint8_t *slot, struct tap_frame *f)
 {
-	ssize_t n = read(t->link.fd, slot, SLOT_MAX);
+	ssize_t n = read(t->source.fd, slot, SLOT_MAX);
 
 	if (n < 0)
 		return -errno;
@@ -155,6 +158,34 @@ static bool is_passing(int err)
 	return err == -EAGAIN || err == -EINTR || err == -ENOBUFS || err == -ENOMEM || err == -EIO;
 }
 
+static void on_readable(struct loop_source *src, uint32_t events, usec_t now)
+{
+	struct tun_link *t = container_of(src, struct tun_link, source);
+
+	(void)events;
+	t->events.readable(t->events.arg, now);
+}
+
+static int tun_start(struct tap_link *link, struct loop *loop, const struct tap_events *ev)
+{
+	struct tun_link *t = tun_of(link);
+	int r;
+
+	t->source.ready = on_readable;
+	t->events = *ev;
+	r = loop_add(loop, &t->source, EPOLLIN);
+	if (!r)
+		t->loop = loop;
+	return r;
+}
+
+static void unwatch(struct tun_link *t)
+{
+	if (t->loop)
+		loop_remove(t->loop, &t->source);
+	t->loop = NULL;
+}
+
 static int tun_receive(struct tap_link *link, struct tap_frame *frames, unsigned max,
 		       unsigned *count)
 {
@@ -167,8 +198,10 @@ static int tun_receive(struct tap_link *link, struct tap_frame *frames, unsigned
 		int r = read_frame(t, t->arena + at, &frames[n]);
 
 		if (r < 0) {
-			if (!is_passing(r) && !n)
-				return r; /* else the next call meets it again */
+			if (!is_passing(r) && !n) { /* else the next call meets it again */
+				unwatch(t);
+				return r;
+			}
 			break;
 		}
 		if (!r)
@@ -198,7 +231,7 @@ static int tun_send(struct tap_link *link, const struct tap_out *frames, unsigne
 	unsigned i;
 
 	for (i = 0; i < n; i++) {
-		int r = write_frame(link->fd, &frames[i]);
+		int r = write_frame(tun_of(link)->source.fd, &frames[i]);
 
 		if (r == -EAGAIN || r == -EINTR || r == -ENOBUFS || r == -ENOMEM)
 			break; /* full */
@@ -217,7 +250,8 @@ static void tun_free(struct tap_link *link)
 {
 	struct tun_link *t = tun_of(link);
 
-	fd_close(&link->fd);
+	unwatch(t);
+	fd_close(&t->source.fd);
 	free(t->arena);
 	free(t);
 }
@@ -225,7 +259,7 @@ static void tun_free(struct tap_link *link)
 int tun_link_new(int fd, const struct tap_features *features, struct tap_link **out)
 {
 	static const struct tap_ops ops = {
-	    .receive = tun_receive, .send = tun_send, .free = tun_free};
+	    .start = tun_start, .receive = tun_receive, .send = tun_send, .free = tun_free};
 	struct tun_link *t = calloc(1, sizeof(*t));
 
 	if (t)
@@ -235,7 +269,8 @@ int tun_link_new(int fd, const struct tap_features *features, struct tap_link **
 		fd_close(&fd);
 		return -ENOMEM;
 	}
-	t->link = (struct tap_link){.ops = &ops, .fd = fd, .features = *features};
+	t->link = (struct tap_link){.ops = &ops, .features = *features};
+	t->source.fd = fd;
 	*out = &t->link;
 	return 0;
 }
