@@ -237,6 +237,9 @@ int config_parse(const struct config_input *in, struct config *out, char error[C
 	r = program_of(in->argv[0], out, error);
 	if (r < 0)
 		return r;
+	/* A virtual machine has no other way to learn of them; a namespace has the resolv.conf of
+	 * its file system. */
+	out->dhcp_dns = out->dhcp_search = out->program == PROGRAM_PASST;
 	r = parse_options(&p, usage);
 	if (r < 0 || out->action != ACTION_RUN)
 		return r;

@@ -54,7 +54,8 @@ struct config {
 	unsigned search_count;
 	bool search_given, search_off;
 	const char *hostname, *fqdn;
-	bool map_gw; /* gateway maps to host loopback by default */
+	bool dhcp_dns, dhcp_search; /* tell the guest of them by DHCP, DHCPv6 and NDP */
+	bool map_gw;                /* gateway maps to host loopback by default */
 	bool map_host_loopback_none;
 	bool tcp_on, udp_on, icmp_on, ndp_on, ra_on, dhcp_on, dhcpv6_on;
 

@@ -51,7 +51,7 @@ struct option_row {
 
 extern const struct option_row option_rows[];
 extern const unsigned option_count;
-#define OPTION_COUNT_MAX 64
+#define OPTION_COUNT_MAX 80
 
 /* Writes one line to p->error and returns -EINVAL: the option, its value and the reason. */
 int option_fail(struct option_parse *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

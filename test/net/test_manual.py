@@ -35,7 +35,8 @@ def test_same_options():
 
 def test_passt_options():
     pasta_section = MANUAL.read_text().split(".Ss The namespace")[1].split(".Sh")[0]
-    only_pasta = set(re.findall(r"^\.It (?:Fl \S , )?Fl -(\S+)", pasta_section, re.M)) | {"tcp-ns", "udp-ns", "host-lo-to-ns-lo", "no-splice", "splice-only"}
+    only_pasta = set(re.findall(r"^\.It (?:Fl \S , )?Fl -(\S+)", pasta_section, re.M)) | {"tcp-ns", "udp-ns", "host-lo-to-ns-lo", "no-splice", "splice-only",
+                                                                                   "dhcp-dns", "dhcp-search"}
     assert set(help_options("passt")) == set(manual_options()) - only_pasta
 
 

@@ -596,6 +596,29 @@ static void implied(void **state)
 	assert_true(good("passt -f")->foreground);
 }
 
+/* Whether DHCP and the like tell of resolver and search list: yes for a virtual machine, no for a
+ * namespace. */
+static void dhcp_names(void **state)
+{
+	(void)state;
+	good("passt");
+	assert_true(cfg.dhcp_dns && cfg.dhcp_search);
+	good("passt --no-dhcp-dns");
+	assert_true(!cfg.dhcp_dns && cfg.dhcp_search && cfg.dhcp_on);
+	good("passt --no-dhcp-search");
+	assert_true(cfg.dhcp_dns && !cfg.dhcp_search);
+	good("pasta");
+	assert_false(cfg.dhcp_dns || cfg.dhcp_search);
+	good("pasta --dhcp-dns");
+	assert_true(cfg.dhcp_dns && !cfg.dhcp_search);
+	good("pasta --dhcp-search");
+	assert_true(!cfg.dhcp_dns && cfg.dhcp_search);
+	bad("passt --dhcp-dns", "--dhcp-dns: for pasta only");
+	bad("passt --dhcp-search", "--dhcp-search: for pasta only");
+	bad("pasta --no-dhcp-dns", "--no-dhcp-dns: for passt only");
+	bad("pasta --no-dhcp-search", "--no-dhcp-search: for passt only");
+}
+
 static void namespaces(void **state)
 {
 	(void)state;
@@ -841,6 +864,7 @@ int main(void)
 	    cmocka_unit_test(search_list),
 	    cmocka_unit_test(mapping),
 	    cmocka_unit_test(implied),
+	    cmocka_unit_test(dhcp_names),
 	    cmocka_unit_test(namespaces),
 	    cmocka_unit_test(ports),
 	    cmocka_unit_test(long_spec),
