@@ -3,6 +3,7 @@
 # make            programs in build/                make bench     figures next to the reference
 # make run        both, and a demonstration         make clean
 # make install    DESTDIR= prefix=/usr/local        make layers globals format   keep the shape
+# make deb        a package, in build/deb
 
 # Not ?=, which make's own default, cc, counts for.
 ifeq ($(origin CC),default)
@@ -12,6 +13,9 @@ PYTHON	?= /usr/bin/python3
 prefix	?= /usr/local
 bindir	?= $(prefix)/bin
 mandir	?= $(prefix)/share/man
+bashdir	?= $(prefix)/share/bash-completion/completions
+zshdir	?= $(prefix)/share/zsh/site-functions
+fishdir	?= $(prefix)/share/fish/vendor_completions.d
 VERSION	:= 0.1
 # A build with other tools or flags goes to a folder of its own: make B=build/asan SANITIZE=address,undefined
 B	?= build
@@ -81,21 +85,44 @@ format:
 	@command -v clang-format >/dev/null || { echo "clang-format is missing: apt-get install clang-format"; exit 1; }
 	clang-format -i $$(git ls-files '*.[ch]')
 
-install: all
+# Completion for shells, from the option rows.
+$(B)/completion: $(B)/obj/contrib/completion.o $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+$(B)/completion.%: $(B)/completion
+	$< $* >$@ || { rm -f $@; exit 1; }
+COMPLETIONS := $(B)/completion.bash $(B)/completion.zsh $(B)/completion.fish
+
+install: all $(COMPLETIONS)
 	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1
 	install -m 755 $(B)/passt $(DESTDIR)$(bindir)/passt
 	ln -sf passt $(DESTDIR)$(bindir)/pasta
 	install -m 644 doc/passt.1 $(DESTDIR)$(mandir)/man1/passt.1
 	ln -sf passt.1 $(DESTDIR)$(mandir)/man1/pasta.1
+	install -d $(DESTDIR)$(bashdir) $(DESTDIR)$(zshdir) $(DESTDIR)$(fishdir)
+	install -m 644 $(B)/completion.bash $(DESTDIR)$(bashdir)/passt
+	ln -sf passt $(DESTDIR)$(bashdir)/pasta
+	install -m 644 $(B)/completion.zsh $(DESTDIR)$(zshdir)/_passt
+	install -m 644 $(B)/completion.fish $(DESTDIR)$(fishdir)/passt.fish
+	ln -sf passt.fish $(DESTDIR)$(fishdir)/pasta.fish
 uninstall:
+	rm -f $(DESTDIR)$(bashdir)/passt $(DESTDIR)$(bashdir)/pasta $(DESTDIR)$(zshdir)/_passt
+	rm -f $(DESTDIR)$(fishdir)/passt.fish $(DESTDIR)$(fishdir)/pasta.fish
 	rm -f $(DESTDIR)$(bindir)/passt $(DESTDIR)$(bindir)/pasta
 	rm -f $(DESTDIR)$(mandir)/man1/passt.1 $(DESTDIR)$(mandir)/man1/pasta.1
+
+# A Debian package that takes the place of passt, from a copy of the tree; wants debhelper and dpkg-dev.
+deb:
+	rm -rf build/deb
+	mkdir -p build/deb/source
+	tar -c --exclude=./build --exclude=./.git . | tar -x -C build/deb/source
+	cd build/deb/source && dpkg-buildpackage -b -us -uc
+	@ls build/deb/*.deb
 
 include test/test.mk
 
 clean:
 	rm -rf build
 
-.PHONY: all unit layers globals format install uninstall clean
+.PHONY: all unit layers globals format install uninstall deb clean
 .SECONDARY:
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
