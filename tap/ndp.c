@@ -5,6 +5,7 @@
 #include <net/ethernet.h>
 
 #include "core/cursor.h"
+#include "wire/name.h"
 
 enum { ND_RS = 133, ND_RA = 134, ND_NS = 135, ND_NA = 136, ND_REDIRECT = 137 };
 
@@ -142,29 +143,14 @@ static unsigned add_rdnss(struct message *m, const struct ndp_config *cfg)
 	return n;
 }
 
-/* Appends name as labels (RFC 1035 3.1). One that is no name or has no room is left out. */
+/* Appends a name; one that is none or has no room, with up to seven bytes to round the option up,
+ * is left out. */
 static void add_name(struct message *m, const char *name)
 {
-	size_t start = m->len, name_len = strlen(name);
+	size_t room = sizeof(m->bytes) - m->len, len;
 
-	if (name_len && name[name_len - 1] == '.')
-		name_len--;
-	/* One byte more in front, one behind, and up to seven to round the option up. */
-	if (!name_len || name_len > 253 || m->len + name_len + 2 + 7 > sizeof(m->bytes))
-		return;
-	for (const char *end = name + name_len; name < end; name++) {
-		const char *dot = memchr(name, '.', (size_t)(end - name));
-		size_t label = (size_t)((dot ? dot : end) - name);
-
-		if (!label || label > 63 || name + label + 1 == end) {
-			m->len = start;
-			return;
-		}
-		m->bytes[m->len++] = (uint8_t)label;
-		add_bytes(m, name, label);
-		name += label;
-	}
-	m->bytes[m->len++] = 0;
+	if (room > 7 && !name_emit(m->bytes + m->len, room - 7, name, &len))
+		m->len += len;
 }
 
 /* RFC 8106 5.2 */
