@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A tun device as the guest link: one read(2) or writev(2) a frame, with a virtio_net_hdr_v1 in
- * front of it (Documentation/networking/tuntap.rst, linux/if_tun.h, linux/virtio_net.h;
- * virtio 1.2, 5.1.6). */
+ * front of it (Documentation/networking/tuntap.rst, linux/if_tun.h; tap/vnet.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
-#include <linux/virtio_net.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "tap/tap.h"
+#include "tap/vnet.h"
 
 #ifndef TUN_F_USO4 /* Linux 6.2 */
 #define TUN_F_USO4 0x20
 #define TUN_F_USO6 0x40
 #endif
-#ifndef VIRTIO_NET_HDR_GSO_UDP_L4 /* Linux 6.2 */
-#define VIRTIO_NET_HDR_GSO_UDP_L4 5
-#endif
-
-#define VNET_LEN sizeof(struct virtio_net_hdr_v1)
 #define SLOT_MAX (VNET_LEN + FRAME_MAX)
 
 /* A batch of frames lies in one arena, each behind its header, so that it holds seven super-frames
@@ -46,85 +40,6 @@ static struct tun_link *tun_of(struct tap_link *link)
 	return container_of(link, struct tun_link, link);
 }
 
-/* The header is little-endian on every machine (TUNSETVNETLE). */
-static uint16_t get_le16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static void put_le16(uint8_t *p, uint16_t v)
-{
-	p[0] = (uint8_t)v;
-	p[1] = (uint8_t)(v >> 8);
-}
-
-/* Offsets of the header's fields. */
-enum { VH_FLAGS, VH_GSO_TYPE, VH_HDR_LEN, VH_GSO_SIZE = 4, VH_CSUM_START = 6, VH_CSUM_OFFSET = 8 };
-
-static void write_vnet(uint8_t *h, const struct offload *off)
-{
-	static const uint8_t types[] = {
-	    [GSO_NONE] = VIRTIO_NET_HDR_GSO_NONE,
-	    [GSO_TCP4] = VIRTIO_NET_HDR_GSO_TCPV4,
-	    [GSO_TCP6] = VIRTIO_NET_HDR_GSO_TCPV6,
-	    [GSO_UDP] = VIRTIO_NET_HDR_GSO_UDP_L4,
-	};
-
-	memset(h, 0, VNET_LEN);
-	if (off->csum_partial) {
-		h[VH_FLAGS] = VIRTIO_NET_HDR_F_NEEDS_CSUM;
-		put_le16(h + VH_CSUM_START, off->csum_start);
-		put_le16(h + VH_CSUM_OFFSET, off->csum_offset);
-	}
-	if (off->gso != GSO_NONE) {
-		h[VH_GSO_TYPE] = types[off->gso];
-		if (off->gso_ecn)
-			h[VH_GSO_TYPE] |= VIRTIO_NET_HDR_GSO_ECN;
-		put_le16(h + VH_HDR_LEN, off->header_len);
-		put_le16(h + VH_GSO_SIZE, off->gso_size);
-	}
-}
-
-static bool read_gso(const uint8_t *h, struct offload *off)
-{
-	switch (h[VH_GSO_TYPE] & ~VIRTIO_NET_HDR_GSO_ECN) {
-	case VIRTIO_NET_HDR_GSO_NONE:
-		off->gso = GSO_NONE;
-		return true;
-	case VIRTIO_NET_HDR_GSO_TCPV4:
-		off->gso = GSO_TCP4;
-		break;
-	case VIRTIO_NET_HDR_GSO_TCPV6:
-		off->gso = GSO_TCP6;
-		break;
-	case VIRTIO_NET_HDR_GSO_UDP_L4:
-		off->gso = GSO_UDP;
-		break;
-	default:
-		return false; /* not among what was offered */
-	}
-	off->gso_ecn = h[VH_GSO_TYPE] & VIRTIO_NET_HDR_GSO_ECN;
-	off->gso_size = get_le16(h + VH_GSO_SIZE);
-	off->header_len = get_le16(h + VH_HDR_LEN);
-	return off->gso_size > 0;
-}
-
-/* The guest's root can put any header in front of a packet socket's frame (PACKET_VNET_HDR in
- * packet(7)); the kernel checks it, but its checks are no contract. False: the frame is to be
- * dropped. */
-static bool read_vnet(const uint8_t *h, size_t len, struct offload *off)
-{
-	*off = (struct offload){0};
-	if (h[VH_FLAGS] & VIRTIO_NET_HDR_F_NEEDS_CSUM) {
-		off->csum_partial = true;
-		off->csum_start = get_le16(h + VH_CSUM_START);
-		off->csum_offset = get_le16(h + VH_CSUM_OFFSET);
-		if ((size_t)off->csum_start + off->csum_offset + 2 > len)
-			return false;
-	}
-	return read_gso(h, off) && off->header_len <= len;
-}
-
 static void drop(struct tap_link *link, enum drop_reason why)
 {
 	if (link->counters)
@@ -144,7 +59,7 @@ static int read_frame(struct tun_link *t, uint8_t *slot, struct tap_frame *f)
 	}
 	f->data = slot + VNET_LEN;
 	f->len = (size_t)n - VNET_LEN;
-	if (!read_vnet(slot, f->len, &f->off)) {
+	if (!vnet_read(slot, f->len, &f->off)) {
 		drop(&t->link, DROP_L4_HEADER);
 		return 0;
 	}
@@ -221,7 +136,7 @@ static int write_frame(int fd, const struct tap_out *f)
 
 	if (f->iov_count > TAP_IOV_MAX)
 		return -EINVAL;
-	write_vnet(header, &f->off);
+	vnet_write(header, &f->off);
 	memcpy(iov + 1, f->iov, (size_t)f->iov_count * sizeof(*iov));
 	return writev(fd, iov, 1 + f->iov_count) < 0 ? -errno : 0;
 }
