@@ -9,6 +9,7 @@
 /* name, text */
 #define DROP_REASONS(X)                                                                            \
 	X(FRAME_SHORT, "frame too short")                                                          \
+	X(FRAME_LONG, "frame too long")                                                            \
 	X(ETHERTYPE, "unknown ethertype")                                                          \
 	X(IP_HEADER, "bad IP header")                                                              \
 	X(IP_CHECKSUM, "bad IPv4 header checksum")                                                 \

@@ -90,6 +90,11 @@ int tun_open(const char *name, struct tap_features *features, int *fd_out,
  * (-netdev stream). No offloads. */
 int stream_link_new(struct tap_link **out) must_check;
 
+/* A virtual machine by vhost-user: its front end connects, shares the guest's memory and sets up
+ * virtqueues there. Offers checksums and segmentation both ways, mergeable buffers and several
+ * queues; what is in use depends on the guest. */
+int vhost_link_new(struct tap_link **out) must_check;
+
 /* A link with nobody at the other end: nothing comes, and nothing can be sent. */
 int none_link_new(struct tap_link **out) must_check;
 
