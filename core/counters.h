@@ -24,6 +24,7 @@
 	X(PROTOCOL_OFF, "protocol is off")                                                         \
 	X(ARP, "bad ARP packet")                                                                   \
 	X(NDP, "bad neighbour discovery packet")                                                   \
+	X(DHCP, "bad DHCP message")                                                                \
 	X(ICMP_TYPE, "ICMP type not handled")                                                      \
 	X(TCP_STATE, "segment not acceptable")                                                     \
 	X(NO_MEMORY, "out of memory")                                                              \

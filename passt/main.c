@@ -218,6 +218,8 @@ static int make_stack(struct instance *in)
 	const struct stack_config sc = {
 	    .nat = in->plan.nat,
 	    .ndp = in->plan.ndp,
+	    .dhcp = in->plan.dhcp,
+	    .dhcp_on = in->plan.dhcp_on,
 	    .tap = {.our_mac = cfg->our_mac,
 		    .guest_mac = in->guest.mac,
 		    .mtu = cfg->mtu ? cfg->mtu : 65520},

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+_Static_assert(DHCP_DNS_MAX >= RESOLVER_DNS_MAX && DHCP_SEARCH_MAX >= RESOLVER_SEARCH_MAX,
+	       "all of the resolver can be told by DHCP");
+
 /* Addresses of a guest whose host has no network: local mode. */
 static const struct {
 	const char *address, *gateway;
@@ -169,6 +172,26 @@ static void plan_ndp(const struct config *cfg, struct plan *p)
 	};
 }
 
+/* The server is the gateway: without one there is none. */
+static void plan_dhcp(const struct config *cfg, struct plan *p)
+{
+	const struct netconf_family *net = &p->net.family[IP_V4];
+	const struct resolver *r = &p->resolver;
+	struct dhcp_config *d = &p->dhcp;
+
+	p->dhcp_on = cfg->dhcp_on && is_set(&net->gateway) && is_set(&net->address);
+	*d = (struct dhcp_config){.address = net->address,
+				  .prefix_len = net->prefix_len,
+				  .gateway = net->gateway,
+				  .mtu = cfg->mtu,
+				  .hostname = cfg->hostname,
+				  .fqdn = cfg->fqdn};
+	for (unsigned i = 0; cfg->dhcp_dns && i < r->dns_count[IP_V4]; i++)
+		d->dns[d->dns_count++] = r->dns[IP_V4][i];
+	for (unsigned i = 0; cfg->dhcp_search && i < r->search_count; i++)
+		d->search[d->search_count++] = r->search[i];
+}
+
 void plan_make(const struct config *cfg, const struct host_view *host,
 	       const struct resolver *host_dns, struct plan *out)
 {
@@ -190,6 +213,7 @@ void plan_make(const struct config *cfg, const struct host_view *host,
 	out->nat.our_link_local =
 	    our_link_local(&out->net.family[IP_V6], host_view_family(host, IP_V6));
 	plan_ndp(cfg, out);
+	plan_dhcp(cfg, out);
 	snprintf(out->net.ifname, sizeof(out->net.ifname), "%s",
 		 cfg->ns_ifname ? cfg->ns_ifname : name);
 	out->nat.splice_on = cfg->program == PROGRAM_PASTA && cfg->splice_on;

@@ -7,12 +7,15 @@
 #include "nat/translate.h"
 #include "passt/config.h"
 #include "pasta/netconf.h"
+#include "tap/dhcp.h"
 #include "tap/ndp.h"
 
 struct plan {
 	struct nat_config nat;
 	struct netconf net;
 	struct ndp_config ndp;
+	struct dhcp_config dhcp; /* its lists are those of resolver below */
+	bool dhcp_on;
 	bool local_mode[IP_FAMILIES]; /* on, and the host has no template for it */
 	struct resolver
 	    resolver; /* what the guest is told: servers as it can reach them, search list */

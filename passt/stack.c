@@ -36,7 +36,7 @@ struct stack {
 	struct tcp *tcp;
 	struct udp *udp;
 	struct icmp *icmp;
-	struct log_limit mac_limit;
+	struct log_limit mac_limit, dhcp_limit;
 };
 
 typedef void (*packet_handler)(struct stack *s, const struct packet *p, usec_t now);
@@ -55,13 +55,26 @@ static void handle_tcp(struct stack *s, const struct packet *p, usec_t now)
 		count_drop(&s->counters, DROP_PROTOCOL_OFF);
 }
 
+static void handle_dhcp(struct stack *s, const struct packet *p, usec_t now)
+{
+	const char *answer = dhcp_input(s->tap, &s->cfg.dhcp, p);
+	char mac[MAC_TEXT_MAX];
+
+	if (answer)
+		log_limited(&s->dhcp_limit, now, LOG_LEVEL_INFO, "DHCP: %s to %s", answer,
+			    mac_format(&p->eth_src, mac));
+}
+
 static void handle_udp(struct stack *s, const struct packet *p, usec_t now)
 {
 	/* The ports of DHCP and DHCPv6 servers are the gateway's own: never sent on to the host's
 	 * network. */
-	bool dhcp = p->udp.dst_port == (ip_is_v4(&p->ip.dst) ? 67 : 547);
+	bool v4 = ip_is_v4(&p->ip.dst);
+	bool dhcp = p->udp.dst_port == (v4 ? DHCP_SERVER_PORT : 547);
 
-	if (s->udp && !dhcp)
+	if (v4 && dhcp && s->cfg.dhcp_on)
+		handle_dhcp(s, p, now);
+	else if (s->udp && !dhcp)
 		udp_input(s->udp, p, now);
 	else
 		count_drop(&s->counters, DROP_PROTOCOL_OFF);

@@ -4,6 +4,7 @@
 #define PASST_STACK_H
 
 #include "nat/forward.h"
+#include "tap/dhcp.h"
 #include "tap/ndp.h"
 #include "tap/tap.h"
 
@@ -12,9 +13,10 @@ struct stack;
 struct stack_config {
 	struct nat_config nat;
 	struct ndp_config ndp;
+	struct dhcp_config dhcp;
 	struct tap_config tap;
 	struct side_sockets *sides; /* for spliced flows; outlives the stack */
-	bool tcp_on, udp_on, icmp_on, ndp_on;
+	bool tcp_on, udp_on, icmp_on, ndp_on, dhcp_on;
 	int pcap_fd;          /* taken over, or -1 */
 	unsigned descriptors; /* how many this process may have */
 	/* The guest of a link that others may come to has gone (struct tap_events), or NULL. */
