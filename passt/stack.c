@@ -187,10 +187,18 @@ static void on_readable(void *arg, usec_t now)
 	flush_segments(s, now);
 }
 
+static void on_writable(void *arg, usec_t now)
+{
+	struct stack *s = arg;
+
+	if (s->tcp)
+		tcp_link_ready(s->tcp, now);
+}
+
 static void on_connected(void *arg, usec_t now)
 {
-	(void)now;
 	stack_announce(arg);
+	on_writable(arg, now);
 }
 
 static void on_gone(void *arg, int err)
@@ -249,8 +257,11 @@ int stack_new(struct loop *loop, struct tap_link *link, const struct stack_confi
 	      struct stack **out)
 {
 	struct stack *s = calloc(1, sizeof(*s));
-	const struct tap_events events = {
-	    .readable = on_readable, .connected = on_connected, .gone = on_gone, .arg = s};
+	const struct tap_events events = {.readable = on_readable,
+					  .writable = on_writable,
+					  .connected = on_connected,
+					  .gone = on_gone,
+					  .arg = s};
 	int r;
 
 	if (!s) {

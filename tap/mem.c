@@ -163,3 +163,8 @@ void mem_link_set_room(struct tap_link *link, unsigned frames)
 {
 	mem_of(link)->room = frames;
 }
+
+void mem_link_tells_room(struct tap_link *link)
+{
+	link->tells_room = true;
+}

@@ -309,6 +309,7 @@ int stream_link_new(struct tap_link **out)
 	s->source = (struct loop_source){.fd = -1, .ready = on_ready};
 	loop_task_init(&s->again, on_again);
 	s->link.ops = &ops;
+	s->link.tells_room = true;
 	s->in = malloc(IN_LEN);
 	s->rest = malloc(PREFIX_LEN + FRAME_MAX);
 	if (!s->in || !s->rest) {

@@ -85,6 +85,11 @@ const struct tap_features *tap_features(const struct tap *t)
 	return &t->link->features;
 }
 
+bool tap_tells_room(const struct tap *t)
+{
+	return t->link->tells_room;
+}
+
 size_t tap_mtu(const struct tap *t)
 {
 	return t->mtu;

@@ -71,6 +71,8 @@ struct tap_features {
 struct tap_link {
 	const struct tap_ops *ops;
 	struct tap_features features;
+	bool tells_room; /* after a send that found too little room, writable() comes, or
+			    connected() if nobody is there */
 	struct counters
 	    *counters; /* set by tap_new(): for frames that the link itself has to drop */
 };
@@ -121,6 +123,9 @@ int tap_start(struct tap *t, struct loop *loop, const struct tap_events *ev) mus
 int tap_attach(struct tap *t, int fd) must_check;
 
 const struct tap_features *tap_features(const struct tap *t);
+/* true if the link says by writable() or connected() when there is room again: nobody needs to try.
+ */
+bool tap_tells_room(const struct tap *t);
 size_t tap_mtu(const struct tap *t);
 struct counters *tap_counters(struct tap *t);
 
@@ -160,5 +165,7 @@ int mem_link_inject(struct tap_link *link, const void *frame, size_t len,
 size_t mem_link_fetch(struct tap_link *link, void *buf, size_t room, struct offload *off);
 /* From now on the link takes this many frames before it is full (UINT_MAX: no bound). */
 void mem_link_set_room(struct tap_link *link, unsigned frames);
+/* The test will tell those who wait for room itself. */
+void mem_link_tells_room(struct tap_link *link);
 
 #endif

@@ -55,6 +55,7 @@ int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 	t->cfg = *cfg;
 	list_init(&t->work);
 	list_init(&t->dead);
+	list_init(&t->stuck);
 	loop_task_init(&t->again, run_again);
 	for (int i = 0; i < IP_FAMILIES; i++)
 		t->can_peek[i] = !cfg->force_no_peek_off && has_peek_off(families[i]);
@@ -122,6 +123,25 @@ void tcp_input(struct tcp *t, const struct packet *p, usec_t now)
 void tcp_flush(struct tcp *t, usec_t now)
 {
 	do_work(t, now);
+}
+
+void tcp_link_ready(struct tcp *t, usec_t now)
+{
+	struct list todo;
+
+	list_init(&todo);
+	list_move_all(&todo, &t->stuck);
+	/* The first to find the link full again is the last to try, and goes to the end: with a
+	 * thousand of them there must not be a thousand tries for each frame that fits. */
+	while (!list_empty(&todo) && list_empty(&t->stuck)) {
+		struct tcp_flow *f = container_of(todo.next, struct tcp_flow, stuck);
+
+		list_remove(&f->stuck);
+		tcp_timer_work(f, now);
+	}
+	list_move_all(&todo, &t->stuck);
+	list_move_all(&t->stuck, &todo);
+	tcp_reap(t);
 }
 
 struct unfinished {

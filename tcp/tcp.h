@@ -40,6 +40,10 @@ bool tcp_icmp_input(struct tcp *t, const struct packet *p);
 /* The batch of the tap has been handed over: sends what was put off. */
 void tcp_flush(struct tcp *t, usec_t now);
 
+/* The link has room again: flows that found it full go on, one after the other,
+ * until it is full. */
+void tcp_link_ready(struct tcp *t, usec_t now);
+
 size_t tcp_flow_count(const struct tcp *t);
 
 /* Connections over which the guest may still deliver: it has not closed them, or not all it sent is

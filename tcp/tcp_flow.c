@@ -155,6 +155,7 @@ static int new_flow(struct tcp *t, const struct endpoint *guest, const struct en
 	f->dialogue = TCP_DIALOGUE; /* most begin with a question */
 	f->heard = now;
 	list_init(&f->work);
+	list_init(&f->stuck);
 	timer_init(&f->timer, tcp_timer_expire);
 	for (int i = 0; i < FLOW_TIMERS; i++)
 		f->due[i] = USEC_NEVER;
@@ -234,6 +235,7 @@ void tcp_flow_finish(struct tcp_flow *f)
 	tcp_flow_move(f, FLOW_CLOSED);
 	timer_drop(loop_timers(t->loop), &f->timer);
 	hash_table_remove(t->flows, &f->node);
+	list_remove(&f->stuck);
 	list_remove(&f->work);
 	list_append(&t->dead, &f->work);
 	loop_defer(t->loop, &t->again);

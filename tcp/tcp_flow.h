@@ -61,7 +61,8 @@ struct tcp_source {
 struct tcp_flow {
 	struct hash_node node;
 	struct loop_source sock;
-	struct list work; /* in tcp->work when something is to be done, in tcp->dead at the end */
+	struct list work;  /* in tcp->work when something is to be done, in tcp->dead at the end */
+	struct list stuck; /* in tcp->stuck from when the link was full until it has room */
 	struct timer timer;
 	usec_t due[FLOW_TIMERS];
 	struct tcp *tcp;
@@ -130,6 +131,7 @@ struct tcp {
 		uint32_t size;
 	} spare[TCP_SPARE_RINGS];
 	struct list work, dead;
+	struct list stuck; /* flows that found the link full, in order of their turns */
 	struct loop_task again;
 	size_t committed; /* bytes of cfg.buffer_budget promised to flows */
 	struct log_limit limit;
@@ -267,8 +269,11 @@ void tcp_grow_credit(struct tcp_flow *f);
 void tcp_timer_expire(struct timer *timer, usec_t now);
 /* Sets or (USEC_NEVER) clears one deadline. */
 void tcp_timer_set(struct tcp_flow *f, enum flow_timer kind, usec_t when);
-/* The link was full: tries again, the later the longer it lasts. */
+/* The link was full: goes on when it has room (tcp_link_ready()), or, if it does not tell, tries
+ * again, the later the longer it lasts. */
 void tcp_timer_link_full(struct tcp_flow *f, usec_t now);
+/* Does now what FLOW_TIMER_WORK is for. */
+void tcp_timer_work(struct tcp_flow *f, usec_t now);
 /* (Re)starts the retransmission timer. */
 void tcp_timer_retransmit(struct tcp_flow *f, usec_t now);
 /* The guest acknowledged up to ack: takes a round-trip sample if that segment was timed. */

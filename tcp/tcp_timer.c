@@ -36,6 +36,10 @@ void tcp_timer_link_full(struct tcp_flow *f, usec_t now)
 {
 	usec_t wait = USEC_MSEC << f->link_tries;
 
+	list_remove(&f->stuck);
+	list_append(&f->tcp->stuck, &f->stuck);
+	if (tap_tells_room(f->tcp->tap))
+		return;
 	if (f->link_tries < LINK_TRIES)
 		f->link_tries++;
 	tcp_timer_set(f, FLOW_TIMER_WORK, now + wait);
@@ -119,7 +123,7 @@ static void retransmit_due(struct tcp_flow *f, usec_t now)
 }
 
 /* An ACK waited for an answer that did not come in time: no dialogue. Or the link was full. */
-static void work_due(struct tcp_flow *f, usec_t now)
+void tcp_timer_work(struct tcp_flow *f, usec_t now)
 {
 	if (f->ack_wanted) {
 		f->ack_now = true;
@@ -149,7 +153,7 @@ void tcp_timer_expire(struct timer *timer, usec_t now)
 {
 	static void (*const due[FLOW_TIMERS])(struct tcp_flow *,
 					      usec_t) = {[FLOW_TIMER_RETRANSMIT] = retransmit_due,
-							 [FLOW_TIMER_WORK] = work_due,
+							 [FLOW_TIMER_WORK] = tcp_timer_work,
 							 [FLOW_TIMER_IDLE] = idle_due};
 	struct tcp_flow *f = container_of(timer, struct tcp_flow, timer);
 	struct tcp *t = f->tcp;

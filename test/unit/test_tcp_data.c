@@ -479,6 +479,82 @@ static void full_link_loses_nothing(struct script *s)
 	want_nothing(s);
 }
 
+/* A link that tells: nothing is tried before, and everything goes out at once then. */
+static void link_tells_of_room(struct script *s)
+{
+	script_reach(s, FLOW_ESTABLISHED);
+	mem_link_tells_room(s->link);
+	mem_link_set_room(s->link, 0);
+	peer_sends(s, "hello", 5);
+	give(s, TCP_ACK, "ask", 3);
+	peer_reads(s, "ask", 3);
+	assert_int_equal(script_flow(s)->due[FLOW_TIMER_WORK], USEC_NEVER);
+	mem_link_set_room(s->link, UINT_MAX);
+	tcp_link_ready(s->tcp, s->now);
+	assert_true(take(s));
+	assert_int_equal(s->got.tcp.seq, s->ack);
+	assert_int_equal(s->got.tcp.ack, s->seq);
+	assert_int_equal(s->got.payload_len, 5);
+	s->ack += 5;
+	give(s, TCP_ACK, NULL, 0);
+	tcp_link_ready(s->tcp, s->now);
+	want_nothing(s);
+}
+
+/* An ACK alone is owed. */
+static void link_tells_of_room_for_an_ack(struct script *s)
+{
+	script_reach(s, FLOW_ESTABLISHED);
+	mem_link_tells_room(s->link);
+	mem_link_set_room(s->link, 0);
+	give(s, TCP_ACK, "ask", 3);
+	mem_link_set_room(s->link, UINT_MAX);
+	tcp_link_ready(s->tcp, s->now);
+	want(s, TCP_ACK, 0);
+}
+
+/* There is less room than what waits: everybody has a turn, and one of them too many finds that
+ * out. */
+static void room_for_one_at_a_time(struct script *s)
+{
+	struct endpoint guest = s->guest;
+	unsigned served = 0;
+	int peers[3];
+
+	for (int i = 0; i < 3; i++) {
+		s->guest.port = (uint16_t)(guest.port + i);
+		s->peer = -1;
+		script_reach(s, FLOW_ESTABLISHED);
+		peers[i] = s->peer;
+	}
+	mem_link_tells_room(s->link);
+	mem_link_set_room(s->link, 0);
+	for (int i = 0; i < 3; i++) {
+		s->guest.port = (uint16_t)(guest.port + i);
+		s->seq = GUEST_ISN + 1;
+		give_header(s,
+			    &(struct tcp_header){
+				.flags = TCP_ACK, .seq = s->seq, .ack = script_flow(s)->snd_nxt},
+			    "x", 1);
+	}
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = s->counters.dropped[DROP_LINK_FULL];
+
+		mem_link_set_room(s->link, 1);
+		tcp_link_ready(s->tcp, s->now);
+		assert_true(take(s));
+		served |= 1u << (s->got.tcp.dst_port - guest.port);
+		assert_false(take(s));
+		assert_true(s->counters.dropped[DROP_LINK_FULL] - before <= 1);
+	}
+	assert_int_equal(served, 7);
+	mem_link_set_room(s->link, UINT_MAX);
+	tcp_link_ready(s->tcp, s->now);
+	want_nothing(s);
+	fd_close(&peers[0]);
+	fd_close(&peers[1]);
+}
+
 #define EACH(name)                                                                                 \
 	static void each_##name(void **state)                                                      \
 	{                                                                                          \
@@ -506,6 +582,9 @@ EACH(impossible_acks)
 EACH(ack_travels_with_answer)
 EACH(ack_waits_once_only)
 EACH(full_link_loses_nothing)
+EACH(link_tells_of_room)
+EACH(link_tells_of_room_for_an_ack)
+EACH(room_for_one_at_a_time)
 
 int main(void)
 {
@@ -531,6 +610,9 @@ int main(void)
 	    cmocka_unit_test(each_ack_travels_with_answer),
 	    cmocka_unit_test(each_ack_waits_once_only),
 	    cmocka_unit_test(each_full_link_loses_nothing),
+	    cmocka_unit_test(each_link_tells_of_room),
+	    cmocka_unit_test(each_link_tells_of_room_for_an_ack),
+	    cmocka_unit_test(each_room_for_one_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
