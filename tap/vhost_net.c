@@ -103,12 +103,14 @@ static void on_kick(struct loop_source *src, uint32_t events, usec_t now)
 {
 	struct kick *kick = container_of(src, struct kick, source);
 	struct vhost_link *l = kick->link;
+	unsigned index = (unsigned)(kick - l->kicks);
 
 	(void)events;
-	if ((kick - l->kicks) % 2) {
+	if (index % 2) {
 		l->events.readable(l->events.arg, now);
-	} else if (l->wants_room) {
+	} else if (l->wants_room && l->out == vhost_user_ring(l->user, index)) {
 		l->wants_room = false;
+		virtqueue_no_kick(l->out->queue);
 		if (l->events.writable)
 			l->events.writable(l->events.arg, now);
 	}

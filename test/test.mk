@@ -39,7 +39,7 @@ run: deps
 	@sh test/demo.sh $(B)
 
 tools: $(B)/test/nettool
-$(B)/test/nettool: $(patsubst %.c,$(B)/obj/%.o,$(wildcard test/tools/*.c))
+$(B)/test/nettool: $(patsubst %.c,$(B)/obj/%.o,$(wildcard test/tools/*.c) test/unit/vhost_front.c core/fd.c)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
 
