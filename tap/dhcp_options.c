@@ -253,7 +253,8 @@ static struct order order_usual(const struct dhcp_answer *a)
 	return o;
 }
 
-/* What a client can't do without, then the rest, and the list that is cut to the room left. */
+/* Where there is too little room in the options field: what makes the lease, which so stays in that
+ * field, then the rest, and the list that is cut to the room left. */
 static struct order order_scarce(const struct order *usual)
 {
 	static const unsigned turns[] = {MUST_FIT, 0, GIVES_WAY};
@@ -410,20 +411,19 @@ static size_t fields_finish(struct fields *fs, size_t cap)
 	return DHCP_AT_OPTIONS + options->used + 1;
 }
 
+/* BOOTP clients know of no other field than that for options (RFC 1534 2). */
 size_t dhcp_options_write(const struct dhcp_answer *a, uint8_t *message, size_t room)
 {
-	bool may_overload = a->type != DHCP_BOOTP;
 	size_t cap = room - DHCP_AT_OPTIONS, len;
-	struct order usual = order_usual(a), scarce;
 	struct fields fs = fields_empty(message, cap, false);
+	struct order usual = order_usual(a);
 
 	memcpy(message + DHCP_AT_COOKIE, dhcp_cookie, sizeof(dhcp_cookie));
 	if (!fields_fill(&fs, a, &usual)) {
-		fs = fields_empty(message, cap, may_overload);
-		if (!may_overload || !fields_fill(&fs, a, &usual)) {
-			scarce = order_scarce(&usual);
-			fields_fill_scarce(&fs, a, &scarce);
-		}
+		struct order scarce = order_scarce(&usual);
+
+		fs = fields_empty(message, cap, a->type != DHCP_BOOTP);
+		fields_fill_scarce(&fs, a, &scarce);
 	}
 	len = fields_finish(&fs, cap);
 	return len < DHCP_BOOTP_LEN ? DHCP_BOOTP_LEN : len;

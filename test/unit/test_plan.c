@@ -45,26 +45,34 @@ static struct host_view host(void)
 					      .link_local = ip("fe80::2")}}};
 }
 
-/* Parses args (separated by single spaces, after "pasta") and plans. */
-static struct plan make(const char *args, const struct host_view *h, const char *resolv)
+/* Parses a command line (separated by single spaces) and plans. */
+static void make_in_place(const char *program_and_args, const struct host_view *h,
+			  const char *resolv, struct plan *out)
 {
 	static char line[512];
 	static struct config cfg;
-	static char name[] = "pasta";
-	char *argv[32] = {name}, error[CONFIG_ERROR_MAX];
-	struct config_input in = {
-	    .argc = 1, .argv = argv, .ephemeral_first = 32768, .ephemeral_last = 60999};
+	char *argv[32], error[CONFIG_ERROR_MAX];
+	struct config_input in = {.argv = argv, .ephemeral_first = 32768, .ephemeral_last = 60999};
 	struct resolver r = {0};
-	struct plan p;
 	bool usage;
 
-	snprintf(line, sizeof(line), "%s", args);
+	snprintf(line, sizeof(line), "%s", program_and_args);
 	for (char *word = strtok(line, " "); word; word = strtok(NULL, " "))
 		argv[in.argc++] = word;
 	if (config_parse(&in, &cfg, error, &usage))
 		fail_msg("%s", error);
 	resolver_parse(resolv, strlen(resolv), &r);
-	plan_make(&cfg, h, &r, &p);
+	plan_make(&cfg, h, &r, out);
+}
+
+/* The same of pasta; but for the lists of search domains, which point into the original. */
+static struct plan make(const char *args, const struct host_view *h, const char *resolv)
+{
+	char line[512];
+	struct plan p;
+
+	snprintf(line, sizeof(line), "pasta %s", args);
+	make_in_place(line, h, resolv, &p);
 	return p;
 }
 
@@ -206,6 +214,65 @@ static void name_servers(void **state)
 	assert_ip(&p.nat.family[IP_V4].dns_host, "0.0.0.0");
 }
 
+/* What the guest is told by DHCP, and whether there is a server at all. */
+static void dhcp(void **state)
+{
+	static const char resolv[] = "nameserver 127.0.0.53\nnameserver 198.51.100.1\n"
+				     "nameserver 2001:db8::53\nsearch a.example b.example\n";
+	struct host_view h = host();
+	struct plan p;
+
+	(void)state;
+	make_in_place("passt -H guest --fqdn guest.example", &h, resolv, &p);
+	assert_true(p.dhcp_on);
+	assert_ip(&p.dhcp.address, "192.0.2.2");
+	assert_ip(&p.dhcp.gateway, "192.0.2.1");
+	assert_int_equal(p.dhcp.prefix_len, 24);
+	assert_int_equal(p.dhcp.mtu, 65520);
+	assert_string_equal(p.dhcp.hostname, "guest");
+	assert_string_equal(p.dhcp.fqdn, "guest.example");
+	assert_int_equal(p.dhcp.dns_count, 2);
+	assert_ip(&p.dhcp.dns[0], "192.0.2.1"); /* as the guest reaches it */
+	assert_ip(&p.dhcp.dns[1], "198.51.100.1");
+	assert_int_equal(p.dhcp.search_count, 2);
+	assert_string_equal(p.dhcp.search[0], "a.example");
+	assert_string_equal(p.dhcp.search[1], "b.example");
+
+	make_in_place("passt --no-dhcp-dns -a 192.0.2.9/32 -g 203.0.113.1 -m 0", &h, resolv, &p);
+	assert_ip(&p.dhcp.address, "192.0.2.9");
+	assert_ip(&p.dhcp.gateway, "203.0.113.1");
+	assert_int_equal(p.dhcp.prefix_len, 32);
+	assert_int_equal(p.dhcp.mtu + p.dhcp.dns_count, 0);
+	assert_int_equal(p.dhcp.search_count, 2);
+	make_in_place("passt --no-dhcp-search", &h, resolv, &p);
+	assert_int_equal(p.dhcp.dns_count, 2);
+	assert_int_equal(p.dhcp.search_count, 0);
+
+	make_in_place("pasta", &h, resolv, &p); /* of names nothing, unless asked */
+	assert_true(p.dhcp_on);
+	assert_int_equal(p.dhcp.dns_count + p.dhcp.search_count, 0);
+	assert_null(p.dhcp.hostname);
+	make_in_place("pasta --dhcp-dns --dhcp-search -D 198.51.100.9 -S c.example", &h, resolv,
+		      &p);
+	assert_int_equal(p.dhcp.dns_count, 1);
+	assert_ip(&p.dhcp.dns[0], "198.51.100.9");
+	assert_int_equal(p.dhcp.search_count, 1);
+	assert_string_equal(p.dhcp.search[0], "c.example");
+	assert_true(make("--config-net", &h, "").dhcp_on);
+	assert_false(make("--no-dhcp", &h, "").dhcp_on);
+	assert_false(make("-6", &h, "").dhcp_on);
+	assert_false(make("--splice-only", &h, "").dhcp_on);
+	h.family[IP_V4].gateway = ip_any[IP_V4];
+	assert_false(make("", &h, "").dhcp_on);
+	assert_true(make("-g 192.0.2.1", &h, "").dhcp_on);
+	h.family[IP_V4].found = false; /* local mode */
+	make_in_place("passt", &h, "", &p);
+	assert_true(p.dhcp_on);
+	assert_ip(&p.dhcp.address, "169.254.2.1");
+	assert_ip(&p.dhcp.gateway, "169.254.2.2");
+	assert_int_equal(p.dhcp.prefix_len, 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +282,7 @@ int main(void)
 	    cmocka_unit_test(addresses_given),
 	    cmocka_unit_test(mappings),
 	    cmocka_unit_test(name_servers),
+	    cmocka_unit_test(dhcp),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
