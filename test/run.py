@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """make test: runs every kind of test, one step after the other, and adds up.
 
-run.py [STEP...] [-- PYTEST-ARGUMENTS]     steps: build shape kernel units sanitized replay net; all if none is named
+run.py [STEP...] [-- PYTEST-ARGUMENTS]     steps: build shape kernel units sanitized replay net programs; all if none is named
 
 The last line is `N passed, N failed`, the exit status 0 if none failed. A skipped test counts as failed.
 """
@@ -121,15 +121,21 @@ def step_replay(t):
         t.one(bool(inputs) and run([f"build/asan/test/replay_{name}", *inputs], 300, SANITIZER_ENV)[0] == 0, f"replay of {name}")
 
 
-def step_net(t, pytest_args=()):
-    heading("real programs in namespaces")
+# Folders of pytest, and what is in them.
+PYTESTS = {"net": (("net", "packet"), "real programs in namespaces"),
+           "programs": (("programs",), "programs that run passt and pasta, of newer Debian releases")}
+
+
+def step_pytest(t, name, pytest_args):
+    folders, what = PYTESTS[name]
+    heading(what)
     if not make("all", "tools"):
-        t.one(False, "build for test/net")
+        t.one(False, f"build for test/{name}")
         return
-    folders = [f"test/{f}" for f in ("net", "packet") if (ROOT / "test" / f).is_dir()]
+    folders = [f"test/{f}" for f in folders if (ROOT / "test" / f).is_dir()]
     argv = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rfEs", "--durations=10", *folders, *pytest_args]
     if os.geteuid() != 0:
-        argv = ["sudo", "env", *(f"{k}={os.environ[k]}" for k in ("PASTA",) if k in os.environ), *argv]
+        argv = ["sudo", "env", *(f"{k}={os.environ[k]}" for k in ("PASTA", "PASST") if k in os.environ), *argv]
     # Not kept back until the end: this step takes minutes.
     p = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     last = ""
@@ -143,11 +149,11 @@ def step_net(t, pytest_args=()):
     failed = sum(counts.values())
     if rc and not failed or not passed and not failed:
         failed = 1
-    t.add(passed, failed, "test/net: see the lines of pytest above")
+    t.add(passed, failed, f"test/{name}: see the lines of pytest above")
 
 
 STEPS = {"build": step_build, "shape": step_shape, "kernel": step_kernel, "units": step_units, "sanitized": step_sanitized,
-         "replay": step_replay, "net": step_net}
+         "replay": step_replay, **dict.fromkeys(PYTESTS)}
 
 
 def main(args):
@@ -162,8 +168,8 @@ def main(args):
             return 2
     t = Tally()
     for name in chosen or STEPS:
-        if name == "net":
-            step_net(t, pytest_args)
+        if name in PYTESTS:
+            step_pytest(t, name, pytest_args)
         elif STEPS[name](t) is False and name == "build":
             break
     if t.failures:
