@@ -6,7 +6,8 @@ bench.py [-k REGEX] [--only NAMES]      make bench ROWS=REGEX ONLY=NAMES
 
 Host and peer are namespaces joined by veth (test/net/netbed.py). In each of ROUNDS rounds every row is measured once for each
 candidate in turn, so that whatever else the machine does meets all alike. The table has medians. Environment: ROUNDS (5), SECS
-a measurement (2), PASTA (build/pasta), REFERENCE (/usr/bin/pasta), SLIRP (/usr/bin/slirp4netns).
+a measurement (2), PASTA (build/pasta), REFERENCE (/usr/bin/pasta), SLIRP (/usr/bin/slirp4netns). Rows of a virtual machine have the
+passt beside each pasta, and as guest a namespace whose tap device a program of ours joins to passt; its CPU is not counted.
 
 CPU is what the translator's own processes used, user and system, for each gigabyte carried; the command's and the peer's aren't
 counted. Memory and idle CPU are of all processes of the translator together, without the command.
@@ -33,8 +34,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/net"))
 sys.dont_write_bytecode = True
-from netbed import HOST, NETTOOL, PEER, PR_SET_CHILD_SUBREAPER, Bed, Entered, Process, argv_of  # noqa: E402
-from netbed import descendants, kill_tree, libc, reachable, run  # noqa: E402
+from netbed import GATEWAY, HOST, NETTOOL, PEER, PR_SET_CHILD_SUBREAPER, Bed, Entered, Namespace, Process  # noqa: E402
+from netbed import argv_of, descendants, kill_tree, libc, reachable, run  # noqa: E402
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SECS = os.environ.get("SECS", "2")
@@ -126,6 +127,41 @@ class SlirpGuest:
         self.holder.stop()
 
 
+class VmGuest:
+    """A namespace as passt's guest: joined to it by a front end that plays the virtual machine's network card."""
+
+    runner = Process
+    count = 0
+    # How passt is told of the link, and the front end that makes tap0 in its namespace: a nettool mode.
+    LINKS = {"stream": ([], "stream-tap")}
+
+    def __init__(self, bed, path, link, mtu, ports):
+        options, front_end = self.LINKS[link]
+        VmGuest.count += 1
+        socket = bed.tmp / f"vm{VmGuest.count}.socket"
+        self.bed, self.ns = bed, Namespace(bed.resolv_file)
+        bed.namespaces.append(self.ns)
+        self.passt = bed.user_bg([path, "-f", "-s", socket, "-m", mtu, *options, *ports])
+        self.card = bed.track(Process(self.ns.argv([NETTOOL, front_end, socket, "tap0"]), ready="^ready"))
+        # As DHCP would have it: the guest has the host's address.
+        self.run("echo 0 > /proc/sys/net/ipv6/conf/tap0/accept_ra &&"
+                 f"ip link set tap0 mtu {mtu} up && ip addr add {HOST[4]}/24 dev tap0 && ip addr add {HOST[6]}/64 dev tap0 nodad &&"
+                 f"ip route add default via {GATEWAY[4]} && ip -6 route add default via {GATEWAY[6]} dev tap0")
+        self.pids = [self.passt.pid, *descendants(self.passt.pid)]
+
+    def argv(self, cmd):
+        return self.ns.argv(cmd)
+
+    def run(self, cmd):
+        run(self.argv(cmd))
+
+    def stop(self):
+        self.card.stop()
+        self.passt.stop()
+        self.bed.namespaces.remove(self.ns)
+        self.ns.close()
+
+
 class NoGuest:
     """No translation: what would be in the guest is on the host."""
 
@@ -148,9 +184,14 @@ class Candidate:
     def __init__(self, name, path=None):
         self.name, self.path = name, path
 
-    def guest(self, bed, mtu=65520, ports=NO_PORTS):
+    def guest(self, bed, mtu=65520, ports=NO_PORTS, link=None):
+        """link: None for a namespace, else one of VmGuest.LINKS."""
         if self.name == "untranslated":
             return NoGuest(bed)
+        if link:
+            # Options of the namespace's own ports are none of passt's.
+            ports = re.sub(r"-[TU] \S+", "", ports).split()
+            return VmGuest(bed, reachable(pathlib.Path(self.path).with_name("passt")), link, mtu, ports)
         if self.name == "slirp4netns":
             return SlirpGuest(bed, self.path, mtu)
         return PastaGuest(bed, self.path, f"-m {mtu} {ports}")
@@ -219,14 +260,14 @@ def load(argv, pids, key):
     return float(values[key]), used / gigabytes if gigabytes and pids else None
 
 
-def traffic(key, mode, *args, route=OUT, mtu=65520, pipes=contextlib.nullcontext):
-    """A row whose figure is what nettool calls key; pipes: a context that the guest starts in."""
+def traffic(key, mode, *args, route=OUT, mtu=65520, pipes=contextlib.nullcontext, link=None):
+    """A row whose figure is what nettool calls key; pipes: a context that the guest starts in; link: as of Candidate.guest()."""
     def measure(bed, candidate):
-        if candidate.name == "slirp4netns" and route != OUT:
+        if candidate.name == "slirp4netns" and (route != OUT or link):
             return None
         with contextlib.ExitStack() as stack:
             stack.enter_context(pipes(bed))
-            guest = candidate.guest(bed, mtu, route.ports)
+            guest = candidate.guest(bed, mtu, route.ports, link)
             stack.callback(guest.stop)
             stack.enter_context(server(bed, guest, route.server))
             argv = place(bed, guest, route.client)([NETTOOL, mode, route.address, str(PORT), *map(str, args)])
@@ -251,11 +292,11 @@ def start_up(bed, candidate):
     return timed(bed.host_ns.argv(candidate.start_argv(), user=True)) - timed(bed.host_ns.argv(["true"], user=True)), None
 
 
-def idle(figure):
+def idle(figure, ports=AUTO, link=None):
     def measure(bed, candidate):
-        if candidate.name == "untranslated":
+        if candidate.name == "untranslated" or (link and candidate.name == "slirp4netns"):
             return None
-        guest = candidate.guest(bed, ports=AUTO)
+        guest = candidate.guest(bed, ports=ports, link=link)
         try:
             # What is still to be done after the start has its time; then idleness is what is measured.
             time.sleep(0.5)
@@ -269,6 +310,27 @@ def idle_cpu(pids):
     before, start = cpu_seconds(pids), time.monotonic()
     time.sleep(float(os.environ.get("IDLE", "5")))
     return (cpu_seconds(pids) - before) / (time.monotonic() - start) * 100
+
+
+def vm_rows(link):
+    """The rows of a virtual machine on a link."""
+    def row(name, title, digits, *args, **kwargs):
+        return (f"{link}-{name}", f"{link}: {title}", digits, traffic(*args, link=link, **kwargs))
+
+    return [
+        row("up", "TCP guest to peer, MTU 65520, Gbit/s", 2, "gbit", "stream", "up", SECS, 1),
+        row("down", "TCP peer to guest, MTU 65520, Gbit/s", 2, "gbit", "stream", "down", SECS, 1),
+        row("up-1500", "TCP guest to peer, MTU 1500, Gbit/s", 2, "gbit", "stream", "up", SECS, 1, mtu=1500),
+        row("down-1500", "TCP peer to guest, MTU 1500, Gbit/s", 2, "gbit", "stream", "down", SECS, 1, mtu=1500),
+        row("rr", "request-response 64 B, us", 1, "us", "rr", "tcp", 10000, 64),
+        row("connect", "connect-request-close, 4 clients, a second", 0, "rate", "rate", SECS, 4),
+        row("udp-64", "UDP guest to peer 64 B, arrived a second", 0, "rate", "udp-flood", SECS, 64),
+        row("udp-1400", "UDP guest to peer 1400 B, arrived a second", 0, "rate", "udp-flood", SECS, 1400),
+        row("udp-rr", "UDP request-response 64 B, us", 1, "us", "rr", "udp", 10000, 64),
+        row("in-udp", "UDP peer to forwarded port 1400 B, arrived a second", 0, "rate", "udp-flood", SECS, 1400,
+            route=PEER_TO_GUEST),
+        (f"{link}-rss", f"{link}: resident memory idle, MB", 1, idle(lambda pids: memory_mb(pids, "Rss"), NO_PORTS, link)),
+    ]
 
 
 ROWS = [
@@ -306,6 +368,7 @@ ROWS = [
     ("memory-rss", "resident memory idle, all processes, MB", 1, idle(lambda pids: memory_mb(pids, "Rss"))),
     ("memory-pss", "the same, shared pages shared out (PSS), MB", 1, idle(lambda pids: memory_mb(pids, "Pss"))),
     ("idle-cpu", "CPU when idle, all ports on auto, % of a core", 3, idle(idle_cpu)),
+    *vm_rows("stream"),
 ]
 
 

@@ -82,5 +82,6 @@ int mode_rate(int argc, char **argv);
 int mode_rr(int argc, char **argv);
 int mode_udp_flood(int argc, char **argv);
 int mode_vhost_tap(int argc, char **argv);
+int mode_stream_tap(int argc, char **argv);
 
 #endif
