@@ -43,10 +43,10 @@ struct vhost_link {
 	struct vhost_user *user;
 	struct kick kicks[VHOST_QUEUES_MAX];
 	struct vhost_ring *out; /* where frames to the guest go, or NULL */
-	bool out_changed;
-	bool connected;  /* was told */
-	bool wants_room; /* writable() is due when there are buffers */
-	unsigned turn;   /* the pair that is served first */
+	bool out_changed;       /* nobody has looked for buffers there yet */
+	bool connected;         /* was told */
+	bool wants_room;        /* writable() is due when there are buffers */
+	unsigned turn;          /* the pair that is served first */
 	struct room room;
 	uint8_t *arena;
 };
@@ -99,6 +99,20 @@ static void learn_features(struct vhost_link *l)
 
 /* The rings. */
 
+/* The guest has buffers for frames: for the first time, or since there were too few. */
+static void room_came(struct vhost_link *l, usec_t now)
+{
+	bool first = !l->connected;
+
+	l->wants_room = false;
+	l->connected = true;
+	virtqueue_no_kick(l->out->queue);
+	if (first)
+		l->events.connected(l->events.arg, now);
+	if (l->events.writable)
+		l->events.writable(l->events.arg, now);
+}
+
 static void on_kick(struct loop_source *src, uint32_t events, usec_t now)
 {
 	struct kick *kick = container_of(src, struct kick, source);
@@ -106,14 +120,10 @@ static void on_kick(struct loop_source *src, uint32_t events, usec_t now)
 	unsigned index = (unsigned)(kick - l->kicks);
 
 	(void)events;
-	if (index % 2) {
+	if (index % 2)
 		l->events.readable(l->events.arg, now);
-	} else if (l->wants_room && l->out == vhost_user_ring(l->user, index)) {
-		l->wants_room = false;
-		virtqueue_no_kick(l->out->queue);
-		if (l->events.writable)
-			l->events.writable(l->events.arg, now);
-	}
+	else if (l->wants_room && l->out == vhost_user_ring(l->user, index))
+		room_came(l, now);
 }
 
 static void on_again(struct loop_task *task, usec_t now)
@@ -175,22 +185,18 @@ static void leave(struct vhost_link *l, int err)
 	l->events.gone(l->events.arg, err == -EPIPE || err == -ECONNRESET ? 0 : err);
 }
 
-/* Tells of the guest when it can take frames, and of room in rings that have come since. */
+/* After a message: looks for buffers in a ring that came into use. */
 static void refresh(struct vhost_link *l, usec_t now)
 {
-	bool first = !l->connected;
-
 	learn_features(l);
 	if (!l->out)
 		choose_out(l);
 	if (!l->out || !l->out_changed)
 		return;
-	l->out_changed = l->wants_room = false;
-	l->connected = true;
-	if (first)
-		l->events.connected(l->events.arg, now);
-	if (l->events.writable)
-		l->events.writable(l->events.arg, now);
+	l->out_changed = false;
+	l->wants_room = true;
+	if (virtqueue_want_kick(l->out->queue))
+		room_came(l, now);
 }
 
 static void on_control(struct loop_source *src, uint32_t events, usec_t now)

@@ -266,6 +266,8 @@ int mode_vhost_tap(int argc, char **argv)
 	uint64_t features = UINT64_MAX;
 	int opt, r;
 
+	argc++; /* getopt(3) skips the first */
+	argv--;
 	while ((opt = getopt(argc, argv, "m:b:f:")) > 0) {
 		if (opt == 'm')
 			mac = optarg;
