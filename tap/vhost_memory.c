@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,6 +29,30 @@ struct vhost_memory {
 	uint64_t log_size;
 	bool log_on;
 };
+
+/* Puts a page of zeros where the file has none any more. It knows nothing of the regions, and needs
+ * not: no other file that we map is somebody else's to cut. If that isn't possible (huge pages),
+ * the access that is made again after the return ends the process as if we had not been here. */
+static void lost_page(int signal_number, siginfo_t *info, void *context)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *at = (void *)((uintptr_t)info->si_addr & ~(page - 1));
+	int saved = errno;
+
+	(void)context;
+	if (info->si_code != BUS_ADRERR ||
+	    mmap(at, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED)
+		signal(signal_number, SIG_DFL);
+	errno = saved;
+}
+
+int vhost_memory_survive(void)
+{
+	struct sigaction sa = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
+
+	return sigaction(SIGBUS, &sa, NULL) < 0 ? -errno : 0;
+}
 
 int vhost_memory_new(struct vhost_memory **out)
 {
@@ -62,9 +87,8 @@ void vhost_memory_free(struct vhost_memory *m)
 	free(m);
 }
 
-/* A file that became shorter would make a bus error of each access behind its end. Where the file
- * can be sealed against that (memfd_create(2) with MFD_ALLOW_SEALING), it is; QEMU's memory is
- * sealed already. */
+/* Where the file can be sealed against becoming shorter (memfd_create(2) with MFD_ALLOW_SEALING),
+ * it is; QEMU's memory is sealed already. Elsewhere lost_page() is what remains. */
 static void keep_size(int fd)
 {
 	(void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);

@@ -20,6 +20,12 @@ struct vhost_region {
 
 struct vhost_memory;
 
+/* Has the process survive that a file becomes shorter under its mapping, which only the front end
+ * can do: where it ends, there are zeros from then on, for the traffic of that front end's guest to
+ * suffer from. Without it each access would be the end (SIGBUS, mmap(2)). For the whole process. 0
+ * or negative errno. */
+int vhost_memory_survive(void) must_check;
+
 int vhost_memory_new(struct vhost_memory **out) must_check;
 void vhost_memory_free(struct vhost_memory *m);
 

@@ -225,7 +225,7 @@ static int vhost_start(struct tap_link *link, struct loop *loop, const struct ta
 
 	l->loop = loop;
 	l->events = *ev;
-	return 0;
+	return vhost_memory_survive();
 }
 
 static int vhost_attach(struct tap_link *link, int fd)

@@ -592,13 +592,65 @@ static void call_that_blocks(void **state)
 	fd_close(&full);
 }
 
+/* The front end cuts its file, below rings that run. */
+static void memory_that_vanishes(void **state)
+{
+	struct front_queue *tx, *rx;
+	unsigned before = descriptors();
+
+	(void)state;
+	/* cmocka has put a handler of its own into its place. */
+	assert_int_equal(vhost_memory_survive(), 0);
+	for (off_t len = 0; len < (off_t)MEMORY_LEN; len += (off_t)MEMORY_LEN / 4) {
+		size_t at;
+
+		works_as_ever();
+		tx = &b.front.queues[TX];
+		rx = &b.front.queues[RX];
+		at = MEMORY_LEN - 3000;
+		offer(tx, 1, at, 2000, 0);
+		offer(rx, 1, at, 2000, WRITE);
+		tx->available->idx = tx->next;
+		rx->available->idx = rx->next;
+		assert_int_equal(ftruncate(b.front.memfd, len), 0);
+		assert_int_equal(write(tx->kick, &(uint64_t){1}, 8), 8);
+		run();
+		(void)send_one();
+		/* A guest whose rings are still there has sent and got zeros. */
+		assert_int_equal(b.count, len > 0);
+		assert_int_equal(b.gone, 0);
+		forget_frames();
+		front_close(&b.front);
+		run();
+		assert_int_equal(b.gone, 1);
+		b.gone = 0;
+		join();
+		assert_int_equal(descriptors(), before);
+	}
+	works_as_ever();
+}
+
+/* One that can be sealed against it is. */
+static void memory_is_sealed(void **state)
+{
+	(void)state;
+	fd_close(&b.front.memfd);
+	b.front.memfd = memfd_create("guest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(b.front.memfd, (off_t)MEMORY_LEN), 0);
+	assert_int_equal(front_features(&b.front, 0), 0);
+	assert_int_equal(front_memory(&b.front), 0);
+	assert_int_equal(ftruncate(b.front.memfd, 4096), -1);
+	assert_int_equal(errno, EPERM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bed_open, bed_close)
-	    TEST(bad_messages),        TEST(bad_messages_first_thing), TEST(cut_off),
-	    TEST(answers_not_read),    TEST(too_many_regions),         TEST(bad_rings),
-	    TEST(table_without_leave), TEST(strange_buffers),          TEST(call_that_blocks),
+	    TEST(bad_messages),         TEST(bad_messages_first_thing), TEST(cut_off),
+	    TEST(answers_not_read),     TEST(too_many_regions),         TEST(bad_rings),
+	    TEST(table_without_leave),  TEST(strange_buffers),          TEST(call_that_blocks),
+	    TEST(memory_that_vanishes), TEST(memory_is_sealed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
