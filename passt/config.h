@@ -65,7 +65,7 @@ struct config {
 
 	/* passt: the virtual machine. */
 	const char *socket_path; /* or NULL */
-	bool one_off;
+	bool one_off, vhost_user;
 
 	/* pasta: the namespace. */
 	const char *ns_ifname;

@@ -206,7 +206,7 @@ static int attach_guest(void *arg, int fd)
 static int make_link(const struct instance *in, struct tap_link **link)
 {
 	if (in->vm)
-		return stream_link_new(link);
+		return in->cfg->vhost_user ? vhost_link_new(link) : stream_link_new(link);
 	if (in->cfg->splice_only)
 		return none_link_new(link);
 	return tun_link_new(in->tap_fd, &in->features, link);

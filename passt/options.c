@@ -105,6 +105,8 @@ const struct option_row option_rows[] = {
 	{'s', "socket", "PATH", WHERE_PASST, option_path,
 	 "UNIX socket that the virtual machine connects to\ndefault: the first free one of /tmp/passt_1.socket and so on",
 	 CFG(socket_path), 107},
+	{0, "vhost-user", NULL, WHERE_PASST, option_flag,
+	 "Be the back end of a vhost-user network device, not of\nQEMU's stream socket", CFG(vhost_user), true},
 	{'1', "one-off", NULL, WHERE_PASST, option_flag, "End when the first client has gone", CFG(one_off), true},
 
 	/* The namespace. */

@@ -101,6 +101,8 @@ static const struct profile_call engine_pasta[] = {
     CALL_EQ(fcntl, 1, F_SETFL),
     CALL_EQ(fcntl, 1, F_GETFD),
     CALL_EQ(fcntl, 1, F_SETFD),
+    /* Memory of a virtual machine must not become shorter below us (vhost-user). */
+    CALL_EQ(fcntl, 1, F_ADD_SEALS),
     /* Spliced connections: pipes, as large as they get. */
     CALL(splice),
     CALL(pipe2),
