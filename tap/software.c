@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BATCH    32
+#define BATCH    128 /* segments of 512 bytes that a super-frame is cut into, and more */
 /* As a rule a piece is its headers and one part of the payload. */
 #define IOV_POOL (2 * BATCH + TAP_IOV_MAX + 1)
 
