@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import pytest
 
@@ -25,9 +26,9 @@ from roots import ROOTS, debian_root  # noqa: E402
 
 LIBRARIES = ["libnl-3-200", "libnl-route-3-200", "libseccomp2", "libcap-ng0"]
 PODMAN = ["podman", "crun", "conmon", "netavark", "aardvark-dns", "passt", "uidmap", "catatonit", "socat", "iproute2", "procps",
-          "nftables", "buildah", "slirp4netns", *LIBRARIES]
-CONTAINER = ["postgresql-15", "socat", "iproute2", "procps", "busybox"]
-IMAGE = "localhost/passt/test:1"
+          "nftables", "buildah", "rootlesskit", "python3-minimal", *LIBRARIES]
+CONTAINER = ["postgresql-15", "socat", "iproute2", "procps", "busybox", *LIBRARIES]
+IMAGE = f"localhost/passt/test:{zlib.crc32(' '.join(CONTAINER).encode())}"
 
 
 def pytest_configure(config):
