@@ -62,12 +62,6 @@ def module_bed():
 @pytest.fixture(scope="module")
 def machine(module_bed, deb):
     root = debian_root("sid", PODMAN)
-    if not (root / "etc/subuid").read_text().count("user:"):
-        with open(root / "etc/passwd", "a") as f:
-            f.write("user:x:1900:1900::/home/user:/bin/sh\n")
-        for name in ("subuid", "subgid"):
-            with open(root / "etc" / name, "a") as f:
-                f.write("user:1900000:65536\n")
     m = Machine(module_bed, root, ROOTS / "home")
     m.root("printf '[containers]\\nlog_driver=\"k8s-file\"\\n[engine]\\ncgroup_manager=\"cgroupfs\"\\nevents_logger=\"file\"\\n"
            "runtime=\"crun\"\\n' > /etc/containers/containers.conf")

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 
 from netbed import ENV, ROOT, Entered, Process, argv_of, kill_tree, run, wait_until
+from roots import USER
 
-USER = 1900
 # As PID 1 of the machine. An overlay: what a run changes in the root goes with it; the folder of images stays.
 INIT = r"""
 set -e

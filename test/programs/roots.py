@@ -10,6 +10,9 @@ from netbed import ROOT
 
 ROOTS = ROOT / "build/roots"
 # proc, sys and dev of the chroot's own, gone afterwards; no package starts a service.
+USER = 1900
+ACCOUNT = {"passwd": f"user:x:{USER}:{USER}::/home/user:/bin/sh", "group": f"user:x:{USER}:",
+           "subuid": "user:1900000:65536", "subgid": "user:1900000:65536"}
 IN_ROOT = r"""
 set -e
 d=$1; shift
@@ -56,5 +59,8 @@ def debian_root(suite, packages, variant="minbase"):
         install = ["apt-get", "install", "-qy", "--no-install-recommends", *packages]
         in_root(root, "sh", "-c", '"$@" || { apt-get -q update && "$@"; }', "sh", *install, log=log)
         in_root(root, "sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /usr/share/doc/* /usr/share/locale/*")
+        for name, line in ACCOUNT.items():
+            with open(root / "etc" / name, "a") as f:
+                f.write(line + "\n")
         mark.write_text(wanted)
     return root
