@@ -66,7 +66,7 @@ int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
 	r = t->buffer ? hash_key_random(&t->key) : -ENOMEM;
 	if (!r)
 		r = hash_table_new(&t->flows);
-	if (!r && cfg->sides)
+	if (!r && cfg->guest)
 		r = tcp_acceptor_new(t, &t->acceptor);
 	if (r < 0) {
 		tcp_free(t);

@@ -16,8 +16,8 @@ struct tcp_config {
 	size_t buffer_budget; /* bytes of overflow and reordering buffers, all flows together */
 	/* As if the kernel had no SO_PEEK_OFF for TCP (before 6.9): tests */
 	bool force_no_peek_off;
-	/* For connections by forwarding rules (tcp_listen.h), both or none; they outlive the tcp.
-	 */
+	/* For connections by forwarding rules (tcp_listen.h), or NULL; and for those that are
+	 * spliced, or NULL if there are none. They outlive the tcp. */
 	const struct nat_guest *guest;
 	struct side_sockets *sides;
 };

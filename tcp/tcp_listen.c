@@ -15,7 +15,7 @@
 
 struct tcp_acceptor {
 	struct tcp *tcp;
-	struct tcp_splice *splice;
+	struct tcp_splice *splice; /* or NULL */
 	struct timer resume;
 	struct forward_port **paused; /* watched for nothing until then */
 	size_t paused_count, paused_room;
@@ -113,6 +113,10 @@ static void hand_over(struct tcp_acceptor *a, const struct forward_port *p, int 
 	forward_decide(t->nat, t->cfg.guest, p, &ends, &d);
 	switch (d.verdict) {
 	case FORWARD_SPLICE:
+		if (!a->splice) {
+			refuse(a, fd, "nothing is spliced here", now);
+			return;
+		}
 		r = tcp_splice_start(a->splice, fd, forward_other(p->side), &d);
 		a->counts.spliced += !r;
 		break;
@@ -229,13 +233,14 @@ int tcp_acceptor_new(struct tcp *t, struct tcp_acceptor **out)
 {
 	struct tcp_acceptor *a = calloc(1, sizeof(*a));
 	struct tcp_splice_config cfg = {.flows_max = spliced_most(t)};
-	int r;
+	int r = 0;
 
 	if (!a)
 		return -ENOMEM;
 	a->tcp = t;
 	timer_init(&a->resume, on_resume);
-	r = tcp_splice_new(t->loop, t->cfg.sides, &cfg, &a->splice);
+	if (t->cfg.sides)
+		r = tcp_splice_new(t->loop, t->cfg.sides, &cfg, &a->splice);
 	if (r < 0) {
 		free(a);
 		return r;
