@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A machine of another Debian release: the host of a Bed, seen from a root of its own with processes of its own."""
+import errno
 import os
 import pathlib
 import re
@@ -112,10 +113,18 @@ class Machine:
         self.put(deb, "/tmp/package.deb")
         self.root("dpkg --auto-deconfigure -B -i /tmp/package.deb", timeout=120)
 
+    def _remove_cgroup(self):
+        try:
+            for folder, _, _ in os.walk(self.cgroup, topdown=False):
+                os.rmdir(folder)
+        except OSError as e:
+            assert e.errno == errno.EBUSY
+            return False
+        return True
+
     def close(self):
         kill_tree(self.init.pid)
         self.init.stop()
-        wait_until(lambda: not (self.cgroup / "cgroup.procs").read_text(), 20, "the machine's processes end")
-        for folder, _, _ in os.walk(self.cgroup, topdown=False):
-            os.rmdir(folder)
+        # A zombie or a cgroup being torn down keeps its folder for a moment.
+        wait_until(self._remove_cgroup, 10, "the machine's cgroup is free")
         shutil.rmtree(self.work, ignore_errors=True)
