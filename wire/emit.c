@@ -148,38 +148,6 @@ size_t emit_icmp(uint8_t *p, uint8_t type, uint8_t code, uint32_t rest)
 	return 8;
 }
 
-/* RFC 1071: the sum may be taken over words of any width and in any byte order, and folded at the
- * end. Four accumulators keep the adders busy; a 32-bit word can't overflow a 64-bit sum within any
- * frame. */
-uint64_t csum_add(uint64_t sum, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-	uint64_t a = 0, b = 0, c = 0, d = 0;
-	uint16_t last = 0;
-
-	for (; len >= 16; len -= 16, p += 16) {
-		uint32_t w[4];
-
-		memcpy(w, p, 16);
-		a += w[0];
-		b += w[1];
-		c += w[2];
-		d += w[3];
-	}
-	sum += a + b + c + d;
-	for (; len >= 2; len -= 2, p += 2) {
-		uint16_t w;
-
-		memcpy(&w, p, 2);
-		sum += w;
-	}
-	if (len) {
-		memcpy(&last, p, 1);
-		sum += last;
-	}
-	return sum;
-}
-
 static uint16_t fold(uint64_t sum)
 {
 	while (sum >> 16)
