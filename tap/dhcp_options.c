@@ -163,14 +163,14 @@ static size_t write_routes(const struct dhcp_answer *a, uint8_t *p)
 
 /* When an option is sent: RFC 2131 table 3 and RFC 1534 2. */
 enum {
-	IN_LEASE = 1,   /* OFFER, and ACK of anything but INFORM */
-	IN_INFORM = 2,  /* ACK of INFORM */
-	IN_NAK = 4,     /* refusal */
-	IN_BOOTP = 8,   /* answer to a BOOTP client */
-	IN_RAPID = 16,  /* ACK of DISCOVER only (RFC 4039) */
-	IF_ASKED = 32,  /* only if the client asks for it */
-	MUST_FIT = 64,  /* goes before the others where there is too little room */
-	GIVES_WAY = 128 /* and after them */
+	IN_LEASE = 1,  /* OFFER, and ACK of anything but INFORM */
+	IN_INFORM = 2, /* ACK of INFORM */
+	IN_NAK = 4,    /* refusal */
+	IN_BOOTP = 8,  /* answer to a BOOTP client */
+	IN_RAPID = 16, /* ACK of DISCOVER only (RFC 4039) */
+	IF_ASKED = 32, /* only if the client asks for it */
+	MUST_FIT = 64, /* goes before the others where there is too little room */
+	IS_LIST = 128  /* after them, in parts if need be (RFC 3397 2), or shorter */
 };
 #define IN_ACK (IN_LEASE | IN_INFORM)
 #define IN_ALL (IN_ACK | IN_BOOTP)
@@ -194,7 +194,7 @@ static const struct row {
     {DHCP_OPT_CLIENT_ID, IN_ACK | IN_NAK | MUST_FIT, write_client_id},
     {DHCP_OPT_RAPID_COMMIT, IN_RAPID | MUST_FIT, NULL},
     {DHCP_OPT_FQDN, IN_ALL, write_fqdn},
-    {DHCP_OPT_SEARCH, IN_ALL | GIVES_WAY, write_search},
+    {DHCP_OPT_SEARCH, IN_ALL | IS_LIST, write_search},
     {DHCP_OPT_ROUTES, IN_ALL, write_routes},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -257,14 +257,14 @@ static struct order order_usual(const struct dhcp_answer *a)
  * field, then the rest, and the list that is cut to the room left. */
 static struct order order_scarce(const struct order *usual)
 {
-	static const unsigned turns[] = {MUST_FIT, 0, GIVES_WAY};
+	static const unsigned turns[] = {MUST_FIT, 0, IS_LIST};
 	struct order o = {0};
 
 	for (size_t t = 0; t < sizeof(turns) / sizeof(turns[0]); t++) {
 		for (unsigned i = 0; i < usual->count; i++) {
 			const struct row *row = &rows[usual->row[i]];
 
-			if ((row->flags & (MUST_FIT | GIVES_WAY)) == turns[t])
+			if ((row->flags & (MUST_FIT | IS_LIST)) == turns[t])
 				order_add(&o, usual->row[i]);
 		}
 	}
@@ -292,7 +292,7 @@ static void field_add(struct field *f, uint8_t code, const uint8_t *value, size_
 	f->used += OPTION_HEADER + len;
 }
 
-/* An option that one instance holds goes in whole: not every client joins parts of those. */
+/* As every client understands it. */
 static bool fields_add_whole(struct fields *fs, uint8_t code, const uint8_t *value, size_t len)
 {
 	for (int i = 0; i < FIELDS; i++) {
@@ -306,7 +306,8 @@ static bool fields_add_whole(struct fields *fs, uint8_t code, const uint8_t *val
 	return false;
 }
 
-/* A longer one is cut over what is left of all fields (RFC 3396 6). */
+/* Cut over what is left of all fields, which clients join only for options that say so (RFC 3396
+ * 4). */
 static bool fields_add_parts(struct fields *fs, uint8_t code, const uint8_t *value, size_t len)
 {
 	const struct fields before = *fs;
@@ -339,8 +340,9 @@ static bool fields_add_row(struct fields *fs, const struct dhcp_answer *a, const
 
 	if (row->write && !len)
 		return true;
-	return len > DHCP_VALUE_MAX ? fields_add_parts(fs, row->code, value, len)
-				    : fields_add_whole(fs, row->code, value, len);
+	if (len <= DHCP_VALUE_MAX && fields_add_whole(fs, row->code, value, len))
+		return true;
+	return (row->flags & IS_LIST) && fields_add_parts(fs, row->code, value, len);
 }
 
 /* cap: length of the options field. */
@@ -384,7 +386,7 @@ static void fields_fill_scarce(struct fields *fs, const struct dhcp_answer *a,
 	for (unsigned i = 0; i < o->count; i++) {
 		const struct row *row = &rows[o->row[i]];
 
-		while (!fields_add_row(fs, &less, row) && (row->flags & GIVES_WAY))
+		while (!fields_add_row(fs, &less, row) && (row->flags & IS_LIST))
 			cut.search_count--; /* none at all fits */
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DHCP and BOOTP exchanges, byte by byte against RFC 2131, RFC 951, RFC 1534, RFC 4039; and what is
- * no request. Options: test_dhcp_options.c. */
+ * no request. Options: test_dhcp_options.c, test_dhcp_layout.c. */
 #include "test/unit/dhcp_bed.h"
 
 /* The whole frame, from the first byte to the last. */
@@ -125,6 +125,7 @@ static void request(void **state)
 			field_is(&r, AT_CIADDR, "0.0.0.0");
 			field_is(&r, AT_YIADDR, "0.0.0.0");
 			sent_to(&r, "255.255.255.255", 68);
+			assert_int_equal(r.m.b[AT_FLAGS], 0);
 			assert_memory_equal(r.m.b + AT_OPTIONS,
 					    ((uint8_t[]){O_TYPE(NAK), O_SERVER, 56}), 10);
 		}

@@ -94,7 +94,11 @@ static void compressed(void **state)
 	COMPRESSED("\3foo\7example\0\xc0\0\xc0\4", "foo.example", "foo.example.", "example");
 	/* The end of a name that itself ends in a pointer; letters in either case. */
 	COMPRESSED("\1a\1b\1c\0\1x\xc0\2\1y\xc0\7\1z\xc0\2", "a.b.c", "x.b.c", "y.X.B.C", "z.b.c");
+	/* Behind a name that ends in a pointer. */
+	COMPRESSED("\3foo\7example\0\3bar\xc0\4\2zz\1q\0\2yy\xc0\x16", "foo.example", "bar.example",
+		   "zz.q", "yy.q");
 	/* Alike only in the middle, or a part of a label. */
+	COMPRESSED("\4ab\1x\0\2ab\1x\0", "ab\1x", "ab.x");
 	COMPRESSED("\1a\2bc\0\1a\1c\0\1a\2bc\1d\0", "a.bc", "a.c", "a.bc.d");
 }
 
