@@ -133,9 +133,11 @@ class VmGuest:
     runner = Process
     count = 0
     # How passt is told of the link, and the front end that makes tap0 in its namespace: a nettool mode.
-    LINKS = {"stream": ([], "stream-tap")}
+    LINKS = {"stream": ([], "stream-tap"), "vhost": (["--vhost-user"], "vhost-tap")}
 
     def __init__(self, bed, path, link, mtu, ports):
+        if link == "vhost" and "--vhost-user" not in subprocess.run([path, "--help"], capture_output=True, text=True).stdout:
+            link = "stream"  # what there is to compare with
         options, front_end = self.LINKS[link]
         VmGuest.count += 1
         socket = bed.tmp / f"vm{VmGuest.count}.socket"
@@ -369,6 +371,7 @@ ROWS = [
     ("memory-pss", "the same, shared pages shared out (PSS), MB", 1, idle(lambda pids: memory_mb(pids, "Pss"))),
     ("idle-cpu", "CPU when idle, all ports on auto, % of a core", 3, idle(idle_cpu)),
     *vm_rows("stream"),
+    *vm_rows("vhost"),
 ]
 
 

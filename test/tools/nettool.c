@@ -25,7 +25,7 @@ static const struct {
     {"rate", "HOST PORT SECONDS CLIENTS", mode_rate},
     {"rr", "HOST PORT tcp|udp COUNT SIZE", mode_rr},
     {"udp-flood", "HOST PORT SECONDS SIZE", mode_udp_flood},
-    {"vhost-tap", "[-m MAC] [-b BUFFER] [-f FEATURES] SOCKET IFNAME [NETNS]", mode_vhost_tap},
+    {"vhost-tap", "[-b BUFFER] [-f FEATURES] SOCKET IFNAME", mode_vhost_tap},
     {"stream-tap", "SOCKET IFNAME", mode_stream_tap},
 };
 #define MODES (sizeof(modes) / sizeof(modes[0]))

@@ -53,6 +53,8 @@ void die(const char *what) __attribute__((noreturn));
 bool read_all(int fd, void *to, size_t n); /* false: error or end before n bytes */
 bool write_all(int fd, const void *from, size_t n);
 int dial(const char *host, unsigned port, int type); /* connected, or -1 and errno */
+/* Connected to a UNIX stream socket, which may come within some seconds; or the end. */
+int dial_unix(const char *path);
 void set_linger_reset(int fd);                       /* close() then sends a RST */
 /* Test data whose every byte depends on its position, so that loss, doubling and exchange all show.
  */

@@ -16,12 +16,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define FRAME_ROOM 65552
 #define BATCH      64 /* frames read from the tap for one write to passt */
-#define PATIENCE   10 /* seconds until passt listens */
 
 static uint8_t to_passt[BATCH * (FRAME_ROOM + 4)], from_passt[4 << 20];
 
@@ -32,17 +30,9 @@ struct way {
 
 static int join_passt(const char *path)
 {
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), size = 4 << 20;
-	double end = now() + PATIENCE;
+	int fd = dial_unix(path), size = 4 << 20;
 
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-	while (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to))) {
-		if ((errno != ENOENT && errno != ECONNREFUSED) || now() > end)
-			die(path);
-		poll(NULL, 0, 5);
-	}
-	if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK))
+	if (fcntl(fd, F_SETFL, O_NONBLOCK))
 		die("socket");
 	/* As far as the system allows. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));

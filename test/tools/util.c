@@ -6,10 +6,12 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -83,6 +85,23 @@ int dial(const char *host, unsigned port, int type)
 	freeaddrinfo(a);
 	if (fd >= 0 && type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return fd;
+}
+
+int dial_unix(const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	double end = now() + 10;
+
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
+	while (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to))) {
+		if ((errno != ENOENT && errno != ECONNREFUSED) || now() > end)
+			die(path);
+		poll(NULL, 0, 5);
+	}
+	if (fd < 0)
+		die("socket");
 	return fd;
 }
 

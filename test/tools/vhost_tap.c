@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nettool vhost-tap: makes a network namespace the guest of a vhost-user back end, at native speed:
- * joins a tap there to the virtqueues. What the back end offers of checksums and segmentation, the
- * namespace's kernel makes use of, as a virtual machine's would. */
+/* A virtual machine's network card at native speed: joins a tap device of this network namespace to
+ * a vhost-user back end's virtqueues, so that the namespace is its guest. What the back end offers
+ * of checksums and segmentation, the namespace's kernel makes use of, as a virtual machine's would.
+ */
 #include "test/tools/nettool.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
+#include <linux/vhost_types.h>
 #include <net/if.h>
-#include <net/if_arp.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "test/unit/vhost_front.h"
@@ -28,6 +25,7 @@
 #define BATCH      16
 #define PARTS_MAX  1024
 #define QUEUE_SIZE 256
+#define MEMORY_LEN ((size_t)64 << 20)
 
 #ifndef TUN_F_USO4 /* Linux 6.2 */
 #define TUN_F_USO4 0x20
@@ -50,52 +48,6 @@ struct vhost_tap {
 static size_t slot(size_t base, size_t len, unsigned i)
 {
 	return base + (len + 15) / 16 * 16 * i;
-}
-
-static int connect_to(const char *path)
-{
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (strlen(path) >= sizeof(a.sun_path)) {
-		errno = ENAMETOOLONG;
-		die(path);
-	}
-	memcpy(a.sun_path, path, strlen(path));
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		die(path);
-	return fd;
-}
-
-static void enter(const char *name)
-{
-	char path[300];
-	int fd;
-
-	snprintf(path, sizeof(path), strchr(name, '/') ? "%s" : "/run/netns/%s", name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0)
-		die(path);
-	close(fd);
-}
-
-static void bring_up(const char *name, const char *mac)
-{
-	struct ifreq r = {.ifr_hwaddr.sa_family = ARPHRD_ETHER};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	uint8_t *b = (uint8_t *)r.ifr_hwaddr.sa_data;
-
-	memcpy(r.ifr_name, name, strlen(name));
-	if (sscanf(mac, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", b, b + 1, b + 2, b + 3, b + 4, b + 5) != 6)
-		die("MAC address");
-	if (fd < 0 || ioctl(fd, SIOCSIFHWADDR, &r) < 0)
-		die("SIOCSIFHWADDR");
-	if (ioctl(fd, SIOCGIFFLAGS, &r) < 0)
-		die("SIOCGIFFLAGS");
-	r.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &r) < 0)
-		die("SIOCSIFFLAGS");
-	close(fd);
 }
 
 /* What the kernel may leave to the back end. */
@@ -259,41 +211,36 @@ static bool wait_for_work(struct vhost_tap *t)
 	return !p[0].revents;
 }
 
+/* [-b BUFFER] [-f FEATURES] SOCKET IFNAME: until passt goes. */
 int mode_vhost_tap(int argc, char **argv)
 {
 	struct vhost_tap t = {.rx_len = SLOT_LEN};
-	const char *mac = "52:54:00:12:34:56";
 	uint64_t features = UINT64_MAX;
 	int opt, r;
 
 	argc++; /* getopt(3) skips the first */
 	argv--;
-	while ((opt = getopt(argc, argv, "m:b:f:")) > 0) {
-		if (opt == 'm')
-			mac = optarg;
-		else if (opt == 'b')
+	while ((opt = getopt(argc, argv, "b:f:")) > 0) {
+		if (opt == 'b')
 			t.rx_len = strtoul(optarg, NULL, 0);
-		else
+		else if (opt == 'f')
 			features = strtoull(optarg, NULL, 0);
+		else
+			return 2;
 	}
-	if (argc - optind < 2 || t.rx_len < 64 || t.rx_len > SLOT_LEN) {
-		fprintf(stderr, "vhost-tap [-m MAC] [-b BUFFER] [-f FEATURES] SOCKET IFNAME "
-				"[NETNS]\n");
+	if (argc - optind != 2 || t.rx_len < 64 || t.rx_len > SLOT_LEN)
 		return 2;
-	}
-	signal(SIGPIPE, SIG_IGN);
-	r = front_open(&t.front, connect_to(argv[optind]), (size_t)64 << 20);
+	r = front_open(&t.front, dial_unix(argv[optind]), MEMORY_LEN);
 	if (!r)
-		r = front_set_up(&t.front, features & ~FRONT_BIT(26), 1, QUEUE_SIZE);
+		r = front_set_up(&t.front, features & ~FRONT_BIT(VHOST_F_LOG_ALL), 1, QUEUE_SIZE);
 	if (r < 0) {
-		fprintf(stderr, "vhost-tap: %s\n", strerror(-r));
-		return 1;
+		errno = -r;
+		die("vhost-user");
 	}
-	if (argc - optind > 2)
-		enter(argv[optind + 2]);
 	t.tap = open_tap(argv[optind + 1], &t.front);
-	bring_up(argv[optind + 1], mac);
 	fill_rings(&t);
+	puts("ready");
+	fflush(stdout);
 	for (bool there = true; there;) {
 		bool busy = move_out(&t);
 

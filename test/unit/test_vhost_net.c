@@ -401,6 +401,63 @@ static void mergeable(void **state)
 	assert_int_equal(calls(q), 1);
 }
 
+/* Of a batch that finds too little room nothing is torn: the rest comes as soon as there is some,
+ * in its order, and only then is the link told to have room. */
+static void rest_of_a_batch(void **state)
+{
+	struct front_queue *q = &b.front.queues[RX];
+	size_t at = front_alloc(&b.front, SIZE * 2048, 16);
+	uint8_t bytes[1000];
+	struct iovec iov[10];
+	struct tap_out out[10];
+	unsigned sent, done = 0;
+	uint32_t head, len;
+
+	(void)state;
+	set_up(ALL, 1);
+	fill(bytes, sizeof(bytes));
+	for (unsigned i = 0; i < 10; i++) {
+		iov[i] = (struct iovec){bytes, 100 + i};
+		out[i] = (struct tap_out){.iov = &iov[i], .iov_count = 1};
+	}
+	for (uint16_t i = 0; i < 4; i++)
+		offer(q, i, at + i * 2048, 2048, VRING_DESC_F_WRITE);
+	front_show(q);
+	run();
+	b.writable = 0;
+	assert_int_equal(tap_send(b.tap, out, 10, &sent), 0);
+	assert_int_equal(sent, 10);
+	assert_int_equal(b.counters.dropped[DROP_LINK_FULL], 0);
+	while (front_used(q, &head, &len))
+		assert_int_equal(len, VNET_LEN + 100 + done++);
+	assert_int_equal(done, 4);
+	assert_int_equal(send_frame(500, NULL), 0); /* it would overtake */
+	for (uint16_t i = 4; i < 10; i++) {
+		offer(q, i, at + i * 2048, 2048, VRING_DESC_F_WRITE);
+		assert_true(front_show(q));
+		run();
+		assert_int_equal(b.writable, i == 9);
+		used_is(q, i, VNET_LEN + 100 + i);
+		expect_bytes(at + i * 2048 + VNET_LEN, 0, 100 + i);
+	}
+	/* A guest that goes takes what was kept along. */
+	assert_int_equal(tap_send(b.tap, out, 10, &sent), 0);
+	assert_int_equal(sent, 0);
+	offer(q, 10, at, 2048, VRING_DESC_F_WRITE);
+	front_show(q);
+	assert_int_equal(tap_send(b.tap, out, 10, &sent), 0);
+	assert_int_equal(sent, 10);
+	front_close(&b.front);
+	run();
+	join();
+	q = &b.front.queues[RX];
+	set_up(ALL, 1);
+	offer(q, 0, at, 2048, VRING_DESC_F_WRITE);
+	front_show(q);
+	run();
+	used_is_empty(q);
+}
+
 /* With the event index, kicks and calls come where they were asked for, and nowhere else. */
 static void event_index(void **state)
 {
@@ -756,6 +813,7 @@ int main(void)
 	    TEST(indirect),
 	    TEST(to_one_buffer),
 	    TEST(mergeable),
+	    TEST(rest_of_a_batch),
 	    TEST(event_index),
 	    TEST(flags_say_who_is_told),
 	    TEST(more_than_a_batch),
