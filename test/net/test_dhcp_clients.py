@@ -160,8 +160,8 @@ def test_inform(bed):
     assert g.nameservers() == ["192.0.2.53", "198.51.100.53"]
 
 
-@pytest.mark.parametrize("args", ["--no-dhcp", "-6"])
-def test_no_server(bed, args):
+@pytest.mark.parametrize("args, served", [("--no-dhcp", False), ("-6", False), ("--no-udp", True), ("--config-net", True)])
+def test_when_served(bed, args, served):
     p = bed.pasta_bg(args)
     r = p.guest("ip link set eth0 up; udhcpc -f -q -n -t 2 -T 1 -s /bin/true -i eth0", check=False)
-    assert r.rc == 1 and "no lease, failing" in r.err, r
+    assert (r.rc, "lease of 192.0.2.2" in r.err, "no lease, failing" in r.err) == (0 if served else 1, served, not served), r

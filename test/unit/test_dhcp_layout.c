@@ -238,7 +238,7 @@ static void list_is_cut(void **state)
 	(void)state;
 	bench_init(&b);
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		char texts[6][256], want[800] = "";
+		char texts[6][256], want[6 * 257] = "";
 		uint8_t value[600];
 		struct reply r;
 
@@ -328,6 +328,30 @@ static void just_fits(void **state)
 		assert_int_equal(collect(&r, 61, value), 72);
 		assert_int_equal(collect(&r, 52, value), extra);
 	}
+	bench_end(&b, 0);
+}
+
+/* A host name that no field has room for is left out: no client need join its parts. */
+static void only_lists_in_parts(void **state)
+{
+	uint8_t options[110] = {O_TYPE(DISCOVER), 61, 100}, value[600];
+	struct message m;
+	char host[256];
+	struct bench b;
+	struct reply r;
+
+	(void)state;
+	bench_init(&b);
+	fill(options + 5, 100);
+	m = message_of(options, 105);
+	b.cfg.hostname = name_of(host, 202, 'h');
+	b.cfg.search[0] = "example";
+	b.cfg.search_count = 1;
+	r = ask(&b, &m);
+	is_answered(&b, &r, "OFFER");
+	assert_int_equal(collect(&r, 61, value), 100);
+	assert_int_equal(collect(&r, 12, value), 0);
+	assert_int_equal(collect(&r, 119, value), 9);
 	bench_end(&b, 0);
 }
 
@@ -487,6 +511,7 @@ int main(void)
 	    cmocka_unit_test(list_is_cut),
 	    cmocka_unit_test(no_byte_is_wasted),
 	    cmocka_unit_test(just_fits),
+	    cmocka_unit_test(only_lists_in_parts),
 	    cmocka_unit_test(large_mtu),
 	    cmocka_unit_test(too_long_for_an_option),
 	    cmocka_unit_test(far_too_much),
