@@ -2,7 +2,6 @@
 /* The options of an answer: which there are and what they say, in which order, and how they are put
  * into the fields of the message. */
 #include "tap/dhcp_message.h"
-#include "wire/emit.h"
 #include "wire/name.h"
 
 #define LEASE_FOR_EVER   UINT32_MAX /* RFC 2131 3.3 */
@@ -272,7 +271,7 @@ static struct order order_scarce(const struct order *usual)
 }
 
 /* A part of the message that takes options, room without the byte for its end. Clients read them in
- * this order (RFC 3396 5). */
+ * this order (RFC 3396). */
 struct field {
 	uint8_t *start;
 	size_t room, used;
@@ -306,8 +305,8 @@ static bool fields_add_whole(struct fields *fs, uint8_t code, const uint8_t *val
 	return false;
 }
 
-/* Cut over what is left of all fields, which clients join only for options that say so (RFC 3396
- * 4). */
+/* Cut over what is left of all fields, which clients need join only for options that are made for
+ * it (RFC 3396). */
 static bool fields_add_parts(struct fields *fs, uint8_t code, const uint8_t *value, size_t len)
 {
 	const struct fields before = *fs;

@@ -9,7 +9,7 @@
 
 const uint8_t dhcp_cookie[4] = {99, 130, 83, 99};
 
-/* An option's value, put together from all its occurrences (RFC 3396 5). */
+/* An option's value, put together from all its occurrences (RFC 3396). */
 struct value {
 	bool present;
 	size_t len; /* may be more than bytes has */
@@ -69,7 +69,7 @@ static bool read_options(struct cursor c, struct value values[VALUES])
 	return true;
 }
 
-/* The options field and those it says are overloaded, in the order of RFC 3396 5. */
+/* The options field and those it says are overloaded, in the order of RFC 3396. */
 static bool read_all_options(const uint8_t *message, struct cursor options,
 			     struct value values[VALUES])
 {

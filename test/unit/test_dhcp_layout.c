@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* All of one option, put together as RFC 3396 5 has it; every option and field is checked. */
+/* All of one option, put together as RFC 3396 has it; every option and field is checked. */
 static size_t collect(const struct reply *r, uint8_t code, uint8_t *value)
 {
 	struct {
@@ -160,7 +160,7 @@ static const char all_six[] = "a234567890123456789012345678901234567890123456789
 			      "e2345678901234567890123456789012345678901234567890123456789012.e. "
 			      "f2345678901234567890123456789012345678901234567890123456789012.f.";
 
-/* The list goes on in file, then in sname (RFC 3396 5, RFC 2131 4.1); it comes last, and what makes
+/* The list goes on in file, then in sname (RFC 3396, RFC 2131 4.1); it comes last, and what makes
  * the lease first. */
 static void overload(void **state)
 {

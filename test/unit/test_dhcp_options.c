@@ -269,7 +269,7 @@ static void all_asked_for(void **state)
 
 /* ---- the request's own options ---- */
 
-/* Options of a request in file and sname, too, in this order (RFC 3396 5). */
+/* Options of a request in file and sname, too, in this order (RFC 3396). */
 static void overloaded_request(void **state)
 {
 	struct message m = MESSAGE(52, 1, 3, 50, 1, 192, O_END, 50, 1, 77);

@@ -88,7 +88,7 @@ static void are_compressed(const char *const *names, const char *want, size_t wa
 static void compressed(void **state)
 {
 	(void)state;
-	/* The example of RFC 3397 2. */
+	/* The example of RFC 3397 3. */
 	COMPRESSED("\3eng\5apple\3com\0\x9marketing\xc0\4", "eng.apple.com", "marketing.apple.com");
 	COMPRESSED("\1a\0\1b\0", "a", "b");
 	COMPRESSED("\3foo\7example\0\xc0\0\xc0\4", "foo.example", "foo.example.", "example");
