@@ -106,7 +106,7 @@ static int map_file(int fd, uint64_t size, uint64_t offset, struct mapping *out)
 	keep_size(fd);
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) || end > (uint64_t)st.st_size)
+	if (end > (uint64_t)st.st_size)
 		return -EINVAL;
 	/* Huge pages are mapped and unmapped as a whole (mmap(2), "Huge page (Huge TLB)
 	 * mappings"); hugetlbfs gives their size as that of a block. */
@@ -145,34 +145,44 @@ static int check_region(const struct vhost_memory *m, const struct vhost_region 
 	return m->count < VHOST_REGIONS_MAX ? 0 : -ENOSPC;
 }
 
-int vhost_memory_add(struct vhost_memory *m, const struct vhost_region *r, int fd)
-{
-	struct region new = {.where = *r};
-	int e = check_region(m, r);
-
-	if (!e)
-		e = map_file(fd, r->size, r->file_offset, &new.mapping);
-	fd_close(&fd);
-	if (e < 0)
-		return e;
-	m->regions[m->count++] = new;
-	return 0;
-}
-
-int vhost_memory_remove(struct vhost_memory *m, const struct vhost_region *r)
+static struct region *find_same(struct vhost_memory *m, const struct vhost_region *r)
 {
 	for (unsigned i = 0; i < m->count; i++) {
 		const struct vhost_region *o = &m->regions[i].where;
 
 		if (o->guest_addr == r->guest_addr && o->user_addr == r->user_addr &&
-		    o->size == r->size) {
-			unmap(&m->regions[i].mapping);
-			m->regions[i] = m->regions[--m->count];
-			m->latest = 0;
-			return 0;
-		}
+		    o->size == r->size)
+			return &m->regions[i];
 	}
-	return -ENOENT;
+	return NULL;
+}
+
+int vhost_memory_add(struct vhost_memory *m, const struct vhost_region *r, int fd)
+{
+	struct region new = {.where = *r};
+	int e = 0;
+
+	/* QEMU 7.2 says it all once more for each pair of queues. */
+	if (!find_same(m, r)) {
+		e = check_region(m, r);
+		if (!e)
+			e = map_file(fd, r->size, r->file_offset, &new.mapping);
+		if (!e)
+			m->regions[m->count++] = new;
+	}
+	fd_close(&fd);
+	return e;
+}
+
+void vhost_memory_remove(struct vhost_memory *m, const struct vhost_region *r)
+{
+	struct region *found = find_same(m, r);
+
+	if (!found)
+		return;
+	unmap(&found->mapping);
+	*found = m->regions[--m->count];
+	m->latest = 0;
 }
 
 static bool holds_guest(const struct region *r, uint64_t addr)

@@ -29,13 +29,14 @@ int vhost_memory_survive(void) must_check;
 int vhost_memory_new(struct vhost_memory **out) must_check;
 void vhost_memory_free(struct vhost_memory *m);
 
-/* Maps a region of the file fd, which is taken over, also on failure. -EINVAL: the region is empty,
- * wraps round, overlaps with another one in either address space, ends behind the file's end, or fd
- * is no regular file; -ENOSPC: too many; else the errno of a call. */
+/* Maps a region of the file fd, which is taken over, also on failure. One that is there already,
+ * with the same addresses and size, is no other. -EINVAL: the region is empty, wraps round,
+ * overlaps with another one in either address space, or ends behind the file's end; -ENOSPC: too
+ * many; else the errno of a call. */
 int vhost_memory_add(struct vhost_memory *m, const struct vhost_region *r, int fd) must_check;
 
-/* Unmaps the region with this place and size; -ENOENT if there is none. */
-int vhost_memory_remove(struct vhost_memory *m, const struct vhost_region *r) must_check;
+/* Unmaps the region with these addresses and size, if there is one. */
+void vhost_memory_remove(struct vhost_memory *m, const struct vhost_region *r);
 
 /* Unmaps everything. The log of writes stays. */
 void vhost_memory_clear(struct vhost_memory *m);

@@ -437,7 +437,8 @@ static void on_kick(struct loop_source *src, uint32_t events, usec_t now)
 	(void)events;
 	if (index % 2)
 		l->events.readable(l->events.arg, now);
-	else if (l->wants_room && l->out == vhost_user_ring(l->user, index))
+	else if (l->wants_room && l->out == vhost_user_ring(l->user, index) &&
+		 virtqueue_want_kick(l->out->queue)) /* QEMU kicks a new ring for nothing */
 		room_came(l, now);
 }
 

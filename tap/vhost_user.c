@@ -299,12 +299,10 @@ static int add_region(struct vhost_user *v, struct vhost_message *m, struct answ
 
 static int remove_region(struct vhost_user *v, struct vhost_message *m, struct answer *a)
 {
-	int r;
-
 	(void)a;
 	stop_rings(v); /* one of them may lie there */
-	r = vhost_memory_remove(v->memory, &m->payload.region.region);
-	return r < 0 ? r : start_rings(v);
+	vhost_memory_remove(v->memory, &m->payload.region.region);
+	return start_rings(v);
 }
 
 static int set_log(struct vhost_user *v, struct vhost_message *m, struct answer *a)

@@ -21,7 +21,7 @@ enum fd_kind { GUEST_MEMORY, EVENT, SOCKET, FOLDER, FILE_FD };
 struct bad_message {
 	const char *what;
 	uint32_t request, flags, size;
-	uint64_t words[8];
+	uint64_t words[33];
 	unsigned fds;
 	enum fd_kind kind;
 };
@@ -124,6 +124,16 @@ static const struct bad_message messages[] = {
     {"2^32 regions", VHOST_SET_MEM_TABLE, 1, 40, {UINT32_MAX}, 1, GUEST_MEMORY},
     {"more regions than came", VHOST_SET_MEM_TABLE, 1, 40, {2, G, 4096, U}, 2, GUEST_MEMORY},
     {"more descriptors than regions", VHOST_SET_MEM_TABLE, 1, 40, {1, G, 4096, U}, 2, GUEST_MEMORY},
+    {"eight regions, nine descriptors",
+     VHOST_SET_MEM_TABLE,
+     1,
+     264,
+     {8,    G,          4096, U,          0,    G + 0x1000, 4096, U + 0x1000, 0,    G + 0x2000,
+      4096, U + 0x2000, 0,    G + 0x3000, 4096, U + 0x3000, 0,    G + 0x4000, 4096, U + 0x4000,
+      0,    G + 0x5000, 4096, U + 0x5000, 0,    G + 0x6000, 4096, U + 0x6000, 0,    G + 0x7000,
+      4096, U + 0x7000, 0},
+     9,
+     GUEST_MEMORY},
     {"empty region", VHOST_SET_MEM_TABLE, 1, 40, {1, G, 0, U}, 1, GUEST_MEMORY},
     {"guest's addresses wrap", VHOST_SET_MEM_TABLE, 1, 40, {1, -4096ULL, 8192, U}, 1, GUEST_MEMORY},
     {"front end's addresses wrap",
@@ -161,7 +171,7 @@ static const struct bad_message messages[] = {
      GUEST_MEMORY},
     {"overlap in the front end", VHOST_ADD_MEM_REG, 1, 40, {0, G << 8, 4096, U}, 1, GUEST_MEMORY},
     {"all of the guest's addresses", VHOST_ADD_MEM_REG, 1, 40, {0, 0, -1ULL, U}, 1, GUEST_MEMORY},
-    {"removal of none", VHOST_REM_MEM_REG, 1, 40, {0, G, 4096, U}, 0, 0},
+    {"removal with two descriptors", VHOST_REM_MEM_REG, 1, 40, {0, G, 4096, U}, 2, GUEST_MEMORY},
     {"empty log", VHOST_SET_LOG_BASE, 1, 16, {0}, 1, GUEST_MEMORY},
     {"log behind its file's end", VHOST_SET_LOG_BASE, 1, 16, {8192, MEMORY_LEN}, 1, GUEST_MEMORY},
     {"log that wraps", VHOST_SET_LOG_BASE, 1, 16, {8192, -4096ULL}, 1, GUEST_MEMORY},
@@ -196,7 +206,8 @@ static void send_bad(const struct bad_message *m, bool pieces)
 	if (pieces || m->size > sizeof(m->words)) {
 		uint32_t head[3] = {m->request, m->flags, m->size};
 		uint8_t bytes[sizeof(head) + sizeof(m->words)];
-		size_t len = sizeof(head) + (m->size < sizeof(m->words) ? m->size : 64);
+		size_t len =
+		    sizeof(head) + (m->size < sizeof(m->words) ? m->size : sizeof(m->words));
 
 		memcpy(bytes, head, sizeof(head));
 		memcpy(bytes + sizeof(head), m->words, sizeof(m->words));

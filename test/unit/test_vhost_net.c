@@ -3,6 +3,8 @@
  * a ring can give them, and what the link asks for and tells. */
 #include "test/unit/vhost_bed.h"
 
+#include <fcntl.h>
+
 #define ALL                                                                                        \
 	(FRONT_BIT(VIRTIO_NET_F_GUEST_CSUM) | FRONT_BIT(VIRTIO_NET_F_GUEST_TSO4) |                 \
 	 FRONT_BIT(VIRTIO_NET_F_GUEST_TSO6) | FRONT_BIT(54) | FRONT_BIT(55) |                      \
@@ -41,8 +43,22 @@ static unsigned calls(const struct front_queue *q)
 	return read(q->call, &n, sizeof(n)) < 0 ? 0 : (unsigned)n;
 }
 
+/* Descriptors that a program executed by us would have. */
+static unsigned inheritable(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+
+		n += flags >= 0 && !(flags & FD_CLOEXEC);
+	}
+	return n;
+}
+
 static void handshake(void **state)
 {
+	unsigned before = inheritable();
 	uint64_t offered, n;
 
 	(void)state;
@@ -54,6 +70,7 @@ static void handshake(void **state)
 				      0x4000000 | 0x10000000 | 0x20000000 | 0x40000000 |
 				      7ULL << 54);
 	set_up(ALL, 1);
+	assert_int_equal(inheritable(), before);
 	assert_int_equal(b.front.protocol_features, FRONT_REPLY_ACK);
 	assert_int_equal(front_get(&b.front, VHOST_GET_QUEUE_NUM, &n), 0);
 	assert_int_equal(n, PAIRS);
@@ -102,6 +119,8 @@ static void connected_with_the_first_buffer(void **state)
 
 	(void)state;
 	set_up(ALL, 1);
+	assert_int_equal(write(q->kick, &(uint64_t){1}, 8), 8); /* for nothing */
+	run();
 	assert_int_equal(b.connected, 0);
 	offer(q, 0, room, 2048, VRING_DESC_F_WRITE);
 	assert_true(front_show(q));
@@ -697,6 +716,17 @@ static void memory_comes_and_goes(void **state)
 				 0);
 		assert_int_equal(mapped_halves(), 2 + 2);
 	}
+	/* What is there is added, and what isn't removed, without effect: QEMU does so with several
+	 * pairs of queues. */
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+		    front_send(&b.front, VHOST_ADD_MEM_REG, &more, sizeof(more), &b.front.memfd, 1),
+		    0);
+	assert_int_equal(mapped_halves(), 2 + 3);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+		    front_send(&b.front, VHOST_REM_MEM_REG, &more, sizeof(more), NULL, 0), 0);
+	assert_int_equal(mapped_halves(), 2 + 2);
 	/* A table of its own replaces all. */
 	assert_int_equal(front_memory(&b.front), 0);
 	assert_int_equal(mapped_halves(), 2 + 2);
@@ -745,6 +775,41 @@ static void dirty_log(void **state)
 	page = (FRONT_GUEST_BASE + (uint64_t)((uint8_t *)tx->used - b.front.memory)) >> 12;
 	assert_int_equal(bits[page / 8] >> page % 8 & 1, 1);
 	munmap(bits, log.size);
+	fd_close(&fd);
+}
+
+/* Pages that the log is too small for are not logged. */
+static void log_too_small(void **state)
+{
+	struct front_queue *q = &b.front.queues[RX];
+	struct vhost_one_region low = {
+	    .region = {.guest_addr = 0, .size = HALF, .user_addr = 0x1000000}};
+	struct vhost_log log = {.size = 16};
+	int fd = memfd_create("log", MFD_CLOEXEC);
+	uint8_t bits[64];
+	uint32_t size;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	set_up(ALL | FRONT_BIT(26), 1);
+	assert_int_equal(
+	    front_send(&b.front, VHOST_ADD_MEM_REG, &low, sizeof(low), &b.front.memfd, 1), 0);
+	assert_int_equal(
+	    front_send_flags(&b.front, VHOST_SET_LOG_BASE, 1, &log, sizeof(log), &fd, 1), 0);
+	assert_int_equal(front_answer(&b.front, VHOST_SET_LOG_BASE, &log, sizeof(log), &size), 0);
+	for (uint16_t i = 0; i < 2; i++) {
+		front_put(q, i,
+			  (struct vring_desc){.addr = (i ? 256 : 16) << 12,
+					      .len = 2048,
+					      .flags = VRING_DESC_F_WRITE});
+		front_avail(q, i);
+	}
+	front_show(q);
+	assert_int_equal(send_frame(60, NULL), 1);
+	assert_int_equal(send_frame(60, NULL), 1);
+	assert_int_equal(pread(fd, bits, sizeof(bits), 0), sizeof(bits));
+	assert_int_equal(bits[2], 1);
+	assert_int_equal(bits[32], 0);
 	fd_close(&fd);
 }
 
@@ -823,6 +888,7 @@ int main(void)
 	    TEST(stopped_ring),
 	    TEST(memory_comes_and_goes),
 	    TEST(dirty_log),
+	    TEST(log_too_small),
 	    TEST(guests_come_and_go),
 	    TEST(messages_in_pieces),
 	};
