@@ -49,6 +49,7 @@ struct vhost_link {
 	struct tap_events events;
 	struct loop_source control; /* fd -1: nobody is connected */
 	struct loop_task again;     /* there is more than one batch, or nobody will kick for it */
+	struct loop_task calls;     /* the guest is to be told of out's buffers */
 	struct vhost_receiver receiver;
 	struct vhost_user *user;
 	struct kick kicks[VHOST_QUEUES_MAX];
@@ -244,7 +245,7 @@ static bool send_frame(struct vhost_link *l, const struct tap_out *f)
 static void publish(struct vhost_link *l)
 {
 	if (virtqueue_publish(l->out->queue))
-		vhost_ring_call(l->out);
+		loop_defer(l->loop, &l->calls);
 }
 
 static size_t kept_size(size_t len)
@@ -294,6 +295,16 @@ static unsigned keep_frames(struct vhost_link *l, const struct tap_out *frames, 
 	while (l->kept && i < n && keep_frame(l, &frames[i]))
 		i++;
 	return i;
+}
+
+/* One call a turn, whatever number of frames it has: each is a system call, and an interrupt. */
+static void on_calls(struct loop_task *task, usec_t now)
+{
+	struct vhost_link *l = container_of(task, struct vhost_link, calls);
+
+	(void)now;
+	if (l->out)
+		vhost_ring_call(l->out);
 }
 
 static int vhost_net_send(struct tap_link *link, const struct tap_out *frames, unsigned n,
@@ -475,8 +486,12 @@ static void ring_stopping(void *arg, unsigned index)
 	struct vhost_link *l = arg;
 
 	loop_remove(l->loop, &l->kicks[index].source);
-	if (l->out == vhost_user_ring(l->user, index))
-		l->out = NULL;
+	if (l->out != vhost_user_ring(l->user, index))
+		return;
+	if (!list_empty(&l->calls.node))
+		vhost_ring_call(l->out);
+	loop_undefer(&l->calls);
+	l->out = NULL;
 }
 
 /* The control socket. */
@@ -487,6 +502,7 @@ static void detach(struct vhost_link *l)
 		return;
 	vhost_user_reset(l->user);
 	loop_undefer(&l->again);
+	loop_undefer(&l->calls);
 	vhost_receiver_reset(&l->receiver);
 	loop_remove(l->loop, &l->control);
 	fd_close(&l->control.fd);
@@ -587,6 +603,7 @@ int vhost_link_new(struct tap_link **out)
 	l->link.ops = &ops;
 	l->control = (struct loop_source){.fd = -1, .ready = on_control};
 	loop_task_init(&l->again, on_again);
+	loop_task_init(&l->calls, on_calls);
 	vhost_receiver_init(&l->receiver);
 	for (unsigned i = 0; i < VHOST_QUEUES_MAX; i++)
 		l->kicks[i] = (struct kick){.source = {.fd = -1, .ready = on_kick}, .link = l};
