@@ -39,6 +39,7 @@ static void set_defaults(struct config *cfg)
 	    .copy_addresses = true,
 	    .splice_on = true,
 	    .netns_quit = true,
+	    .fd = -1,
 	};
 	for (int f = 0; f < IP_FAMILIES; f++) {
 		struct config_family *cf = &cfg->family[f];
@@ -155,6 +156,8 @@ static int handle_option(struct option_parse *p, int c)
 	row = row_of(c, as, sizeof(as));
 	if (!row) /* getopt gives back what it was told of, or ? and : */
 		return option_error(p->error, "-%c: not an option", isascii(c) ? c : '?');
+	if (p->find_vhost_user)
+		return row->handle == option_vhost_user ? row->handle(p, row) : 0;
 	if (p->ports_turn != (row->handle == option_ports))
 		return 0;
 	p->used = as;
@@ -237,6 +240,14 @@ int config_parse(const struct config_input *in, struct config *out, char error[C
 	r = program_of(in->argv[0], out, error);
 	if (r < 0)
 		return r;
+	/* Which program it is decides on other options, wherever they stand. */
+	p.find_vhost_user = true;
+	r = parse_options(&p, usage);
+	p.find_vhost_user = false;
+	if (r < 0) { /* to be found again, in its place */
+		*usage = false;
+		error[0] = '\0';
+	}
 	/* A virtual machine has no other way to learn of them; a namespace has the resolv.conf of
 	 * its file system. */
 	out->dhcp_dns = out->dhcp_search = out->program == PROGRAM_PASST;

@@ -12,7 +12,7 @@
 #include "nat/forward.h"
 
 enum program { PROGRAM_PASST, PROGRAM_PASTA };
-enum config_action { ACTION_RUN, ACTION_HELP, ACTION_VERSION };
+enum config_action { ACTION_RUN, ACTION_HELP, ACTION_VERSION, ACTION_CAPABILITIES };
 
 struct config_family {
 	bool on;
@@ -26,7 +26,7 @@ struct config_family {
 	struct ip_addr map_host_loopback, map_guest_addr; /* unspecified: not given */
 };
 
-#define CONFIG_DEPRECATED_MAX 4
+#define CONFIG_DEPRECATED_MAX 8
 
 struct config {
 	enum program program;
@@ -66,6 +66,7 @@ struct config {
 	/* passt: the virtual machine. */
 	const char *socket_path; /* or NULL */
 	bool one_off, vhost_user;
+	int fd; /* --fd, or -1 */
 
 	/* pasta: the namespace. */
 	const char *ns_ifname;
@@ -103,5 +104,8 @@ void config_log_warnings(const struct config *cfg);
 void config_print_usage(const struct config *cfg, const char *argv0, FILE *f);
 void config_print_help(const struct config *cfg, const char *argv0, FILE *f);
 void config_print_version(const struct config *cfg, FILE *f);
+
+/* What QEMU's conventions for vhost-user back-end programs ask for: JSON that tells the type. */
+void config_print_capabilities(FILE *f);
 
 #endif

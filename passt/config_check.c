@@ -14,6 +14,11 @@ static int check_conflicts(struct option_parse *p)
 				    "--netmask and the prefix length in --address (/%u) can't both "
 				    "be given",
 				    cfg->family[IP_V4].prefix_len);
+	if (p->vhost_only && !cfg->vhost_user)
+		return option_error(p->error, "--%s: only with --vhost-user", p->vhost_only);
+	if (cfg->fd >= 0 && cfg->socket_path)
+		return option_error(p->error, "--socket %s and --fd %d can't both be given",
+				    cfg->socket_path, cfg->fd);
 	if (p->no_copy && !cfg->config_net)
 		return option_error(p->error, "--%s: only with --config-net", p->no_copy);
 	if (cfg->netns && p->positional_count)

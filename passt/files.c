@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int files_sanitize(void)
+int files_open_standard(void)
 {
 	int fd;
 
@@ -17,10 +17,26 @@ int files_sanitize(void)
 		if (fd < 0)
 			return -errno;
 	} while (fd <= 2 && fcntl(fd, F_SETFD, 0) == 0);
-	if (close_range(3, ~0U, 0) < 0 &&
-	    errno != ENOSYS) /* Linux 5.9; without it CLOEXEC must do */
-		return -errno;
+	fd_close(&fd);
 	return 0;
+}
+
+/* close_range(2): Linux 5.9; without it CLOEXEC must do. */
+static int close_from(unsigned first, unsigned last)
+{
+	return first <= last && close_range(first, last, 0) < 0 && errno != ENOSYS ? -errno : 0;
+}
+
+int files_close_others(int keep)
+{
+	int r;
+
+	if (keep < 0)
+		return close_from(3, ~0U);
+	if (fcntl(keep, F_SETFD, FD_CLOEXEC) < 0)
+		return -errno;
+	r = close_from(3, (unsigned)keep - 1);
+	return r < 0 ? r : close_from((unsigned)keep + 1, ~0U);
 }
 
 void files_read_ephemeral(uint16_t *first, uint16_t *last)
@@ -73,7 +89,7 @@ static int start_log(const struct config *cfg, const char *ident)
 
 int files_open(const struct config *cfg, const char *ident, struct files *out)
 {
-	struct files f = {.null = -1, .pid = -1, .pcap = -1};
+	struct files f = {.null = -1, .pid = -1, .pcap = -1, .pid_file.dir = -1};
 	int r = 0;
 
 	f.null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -83,6 +99,10 @@ int files_open(const struct config *cfg, const char *ident, struct files *out)
 	}
 	if (!r && cfg->pid_file)
 		r = open_own(cfg->pid_file, "PID file", &f.pid);
+	/* A manager of virtual machines finds no process where there is none. */
+	if (!r && cfg->pid_file && cfg->program == PROGRAM_PASST &&
+	    own_file_keep(cfg->pid_file, &f.pid_file) < 0)
+		log_debug("The PID file stays at the end");
 	if (!r && cfg->log_file)
 		r = start_log(cfg, ident);
 	if (!r && !cfg->log_file && cfg->log_level < LOG_LEVEL_DEBUG) /* debugging is for stderr */
@@ -92,6 +112,7 @@ int files_open(const struct config *cfg, const char *ident, struct files *out)
 	if (r < 0) {
 		fd_close(&f.null);
 		fd_close(&f.pid);
+		own_file_remove(&f.pid_file);
 		return r;
 	}
 	*out = f;

@@ -83,3 +83,8 @@ void config_print_version(const struct config *cfg, FILE *f)
 		"There is no warranty, to the extent permitted by law.\n\n",
 		program_name(cfg), VERSION);
 }
+
+void config_print_capabilities(FILE *f)
+{
+	fputs("{\n  \"type\": \"net\"\n}\n", f);
+}

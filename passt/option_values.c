@@ -531,3 +531,44 @@ int option_no_copy(struct option_parse *p, const struct option_row *row)
 	p->no_copy = row->name;
 	return option_deprecated(p, row);
 }
+
+/* Accepted, checked as little as what does nothing needs. */
+int option_no_effect(struct option_parse *p, const struct option_row *row)
+{
+	(void)p;
+	(void)row;
+	return 0;
+}
+
+/* Not one of the three standard ones, which are the terminal's, as a rule. */
+int option_fd(struct option_parse *p, const struct option_row *row)
+{
+	unsigned long long fd;
+
+	(void)row;
+	if (option_number(p->value, 0, INT_MAX, &fd) < 0 || fd < 3)
+		return option_fail(p, "not a number from 3 to %d", INT_MAX);
+	p->cfg->fd = (int)fd;
+	return 0;
+}
+
+int option_vhost_user(struct option_parse *p, const struct option_row *row)
+{
+	(void)row;
+	p->cfg->vhost_user = true;
+	p->cfg->program = PROGRAM_PASST;
+	return 0;
+}
+
+int option_migrate(struct option_parse *p, const struct option_row *row)
+{
+	p->vhost_only = row->name;
+	return option_deprecated(p, row);
+}
+
+int option_repair_path(struct option_parse *p, const struct option_row *row)
+{
+	if (strcmp(p->value, "none") != 0)
+		p->vhost_only = row->name;
+	return 0;
+}

@@ -25,6 +25,9 @@ const struct option_row option_rows[] = {
 	{0, "runas", "UID|UID:GID|LOGIN|LOGIN:GROUP", WHERE_BOTH, option_name,
 	 "Whom to become if started as root\ndefault: nobody", CFG(runas), 255},
 	{'p', "pcap", "FILE", WHERE_BOTH, option_path, "Capture the guest's traffic to a file", CFG(pcap), PATH_MAX - 1},
+	{'c', "conf-path", "PATH", WHERE_BOTH, option_no_effect, "No effect yet: there is no control socket", 0, 0},
+	{0, "chroot-fallback", NULL, WHERE_BOTH, option_no_effect,
+	 "No effect: without the right to an empty root the program\ngoes on without, and says so", 0, 0},
 	{'P', "pid", "FILE", WHERE_BOTH, option_path, "Write own process ID to a file when ready", CFG(pid_file), PATH_MAX - 1},
 
 	/* Addresses of the guest. */
@@ -105,9 +108,16 @@ const struct option_row option_rows[] = {
 	{'s', "socket", "PATH", WHERE_PASST, option_path,
 	 "UNIX socket that the virtual machine connects to\ndefault: the first free one of /tmp/passt_1.socket and so on",
 	 CFG(socket_path), 107},
-	{0, "vhost-user", NULL, WHERE_PASST, option_flag,
-	 "Be the back end of a vhost-user network device, not of\nQEMU's stream socket", CFG(vhost_user), true},
+	{0, "socket-path", "PATH", WHERE_PASST, option_path, "The same", CFG(socket_path), 107},
+	{'F', "fd", "FD", WHERE_BOTH, option_fd, "Descriptor of a connected UNIX socket to use instead, as with\n--one-off; pasta: of a tap device", 0, 0},
 	{'1', "one-off", NULL, WHERE_PASST, option_flag, "End when the first client has gone", CFG(one_off), true},
+	{0, "vhost-user", NULL, WHERE_BOTH, option_vhost_user,
+	 "Be the back end of a vhost-user network device, not of\nQEMU's stream socket; under the name pasta, too", 0, 0},
+	{0, "print-capabilities", NULL, WHERE_BOTH, option_action, "Say in JSON what kind of vhost-user back end this is, and\nexit", 0,
+	 ACTION_CAPABILITIES},
+	{0, "repair-path", "PATH|none", WHERE_PASST, option_repair_path, "No effect: guests are not migrated, nor is there a helper", 0, 0},
+	{0, "migrate-exit", NULL, WHERE_PASST, option_migrate, "Deprecated, no effect, with --vhost-user only", 0, 0},
+	{0, "migrate-no-linger", NULL, WHERE_PASST, option_migrate, "Deprecated, no effect, with --vhost-user only", 0, 0},
 
 	/* The namespace. */
 	{'I', "ns-ifname", "NAME", WHERE_PASTA, option_ifname,

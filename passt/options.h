@@ -31,8 +31,10 @@ struct option_parse {
 	bool ports_turn; /* the second pass over the options: those of ports, now that the families
 			    are known */
 	bool ports_given[FORWARD_SIDES][2]; /* -t and -T, -u and -U */
-	const char *no_copy;  /* the last of --no-copy-routes, --no-copy-addrs, or NULL */
-	int positional_count; /* arguments behind the options */
+	bool find_vhost_user;               /* the very first pass, for that option alone */
+	const char *vhost_only; /* the last option for which there must be --vhost-user, or NULL */
+	const char *no_copy;    /* the last of --no-copy-routes, --no-copy-addrs, or NULL */
+	int positional_count;   /* arguments behind the options */
 	char **positional;
 };
 
@@ -95,6 +97,11 @@ int option_ports(struct option_parse *p, const struct option_row *row);
 int option_userns(struct option_parse *p, const struct option_row *row);
 int option_netns_only(struct option_parse *p, const struct option_row *row);
 int option_action(struct option_parse *p, const struct option_row *row);
+int option_fd(struct option_parse *p, const struct option_row *row);
+int option_vhost_user(struct option_parse *p, const struct option_row *row);
+int option_repair_path(struct option_parse *p, const struct option_row *row);
+int option_migrate(struct option_parse *p, const struct option_row *row);
+int option_no_effect(struct option_parse *p, const struct option_row *row);
 int option_deprecated(struct option_parse *p, const struct option_row *row);
 int option_no_copy(struct option_parse *p, const struct option_row *row);
 

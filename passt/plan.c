@@ -221,6 +221,7 @@ void plan_make(const struct config *cfg, const struct host_view *host,
 	out->nat.host_lo_to_ns_lo = cfg->host_lo_to_ns_lo;
 	out->net.configure = cfg->config_net && !cfg->splice_only;
 	out->net.lo_only = cfg->splice_only;
+	out->net.untouched = cfg->program == PROGRAM_PASTA && cfg->fd >= 0;
 	out->net.mtu = cfg->mtu;
 	out->net.mac_set = cfg->ns_mac_set && !cfg->splice_only;
 	out->net.mac = cfg->ns_mac;

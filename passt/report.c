@@ -41,7 +41,8 @@ static void report_interfaces(const struct config *cfg, const struct plan *plan,
 		if (!ip_is_unspecified(&cf->outbound))
 			log_at(level, "Outbound address: %s", ip_format(&cf->outbound, buf));
 	}
-	log_at(level, "Namespace interface: %s", plan->net.ifname);
+	if (cfg->program == PROGRAM_PASTA)
+		log_at(level, "Namespace interface: %s", plan->net.ifname);
 }
 
 static void report_family(const struct plan *plan, enum ip_family f, enum log_level level)
@@ -89,10 +90,30 @@ static void report_guest(const struct config *cfg, const struct plan *plan, enum
 		log_at(level, "Search: %s", plan->resolver.search[i]);
 }
 
+/* How a virtual machine gets here. */
+static void report_qemu(const struct config *cfg, enum log_level level)
+{
+	const char *path = cfg->socket_path ? cfg->socket_path : "PATH";
+
+	if (cfg->vhost_user)
+		log_at(level,
+		       "QEMU: -object memory-backend-memfd,id=m,size=RAM,share=on -machine "
+		       "memory-backend=m -chardev socket,id=c,path=%s "
+		       "-netdev vhost-user,id=n,chardev=c -device virtio-net-pci,netdev=n",
+		       path);
+	else
+		log_at(level,
+		       "QEMU: -netdev stream,id=n,server=off,addr.type=unix,addr.path=%s "
+		       "-device virtio-net-pci,netdev=n",
+		       path);
+}
+
 void report_plan(const struct config *cfg, const struct plan *plan, enum log_level level)
 {
 	if (!cfg->splice_only)
 		report_guest(cfg, plan, level);
 	report_rules(&cfg->ports[FORWARD_HOST], "Ports forwarded from the host", level);
 	report_rules(&cfg->ports[FORWARD_NS], "Ports forwarded from the namespace", level);
+	if (cfg->program == PROGRAM_PASST && cfg->fd < 0)
+		report_qemu(cfg, level);
 }

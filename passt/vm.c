@@ -3,41 +3,53 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "passt/own_file.h"
 
 #define DEFAULT_PATH  "/tmp/passt_%d.socket"
 #define DEFAULT_PATHS 64
 #define BACKLOG       8 /* who comes while another is served waits only to be turned away */
+#define RETRY         (100 * USEC_MSEC) /* after no descriptor was left for a client */
 
 struct vm {
 	struct loop *loop;
-	struct loop_source listener, signals;
-	int dir; /* where the socket's file is: below an empty root there is no other way to it */
-	char name[NAME_MAX + 1];
+	struct loop_source listener; /* fd -1: --fd */
+	struct loop_source ends;     /* signals that end the loop */
+	struct loop_source breaks;   /* those that have their default effect after that */
+	struct timer retry;
+	struct own_file file;
+	int first; /* the client of --fd until it is attached, or -1 */
 	bool connected, one_off;
 	vm_attach_fn attach;
 	void *attach_arg;
 };
 
-/* 0: nobody answers there. -EADDRINUSE: somebody does. Other negative errno: no path for a socket.
- */
+/* ---- the socket */
+
+/* 0: nobody answers there. -EADDRINUSE: somebody does. -EEXIST: a file that is no socket. Other
+ * negative errno: no path for a socket. */
 static int check_free(const struct sockaddr_un *addr)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat st;
 
 	if (fd < 0)
 		return -errno;
+	if (lstat(addr->sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
 	if (!connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) || errno == EAGAIN)
 		return -EADDRINUSE;
-	return errno == ENOENT || errno == ECONNREFUSED || errno == EACCES ? 0 : -errno;
+	return errno == ECONNREFUSED || errno == EACCES ? 0 : -errno;
 }
 
 static int listen_at(const struct sockaddr_un *addr, int *out)
@@ -54,130 +66,155 @@ static int listen_at(const struct sockaddr_un *addr, int *out)
 	return 0;
 }
 
-static int open_path(struct sockaddr_un *addr, int *fd)
+static int open_path(const struct sockaddr_un *addr, int *fd)
 {
 	int r = check_free(addr);
 
 	return r < 0 ? r : listen_at(addr, fd);
 }
 
-static int open_default(struct sockaddr_un *addr, int *fd)
+static int open_socket(struct vm *vm, const char *path, struct sockaddr_un *addr)
 {
 	int r = -EADDRINUSE;
 
+	if (path) {
+		snprintf(addr->sun_path, sizeof(addr->sun_path), "%s", path);
+		return open_path(addr, &vm->listener.fd);
+	}
 	for (int i = 1; r < 0 && i <= DEFAULT_PATHS; i++) {
 		snprintf(addr->sun_path, sizeof(addr->sun_path), DEFAULT_PATH, i);
-		r = open_path(addr, fd);
+		r = open_path(addr, &vm->listener.fd);
 	}
 	return r;
 }
 
-static int keep_place(struct vm *vm, const struct sockaddr_un *addr)
+/* Else it could not be removed from a folder like /tmp. */
+static void give_away(const struct sockaddr_un *addr, const struct sandbox_identity *id)
 {
-	char dir[sizeof(addr->sun_path)], name[sizeof(addr->sun_path)];
-
-	memcpy(dir, addr->sun_path, sizeof(dir));
-	memcpy(name, addr->sun_path, sizeof(name));
-	vm->dir = open(dirname(dir), O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (vm->dir < 0)
-		return -errno;
-	snprintf(vm->name, sizeof(vm->name), "%s", basename(name));
-	return 0;
+	if (id->change && lchown(addr->sun_path, id->uid, id->gid) < 0)
+		log_debug("%s keeps its owner: %s", addr->sun_path, strerror(errno));
 }
 
-int vm_open(const struct config *cfg, struct vm **out)
+static int listen_for_clients(struct vm *vm, const char *path, const struct sandbox_identity *id)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int r = open_socket(vm, path, &addr);
+
+	if (!r) {
+		give_away(&addr, id);
+		r = own_file_keep(addr.sun_path, &vm->file);
+	}
+	if (r == -EADDRINUSE)
+		log_err("UNIX socket %s: another program answers there", addr.sun_path);
+	else if (r == -EEXIST)
+		log_err("UNIX socket %s: there is a file, and it is no socket", addr.sun_path);
+	else if (r < 0)
+		log_err("Can't make UNIX socket %s: %s", addr.sun_path, strerror(-r));
+	else
+		log_info("UNIX socket: %s", addr.sun_path);
+	return r;
+}
+
+static int check_client(int fd)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0)
+		return -errno;
+	return type == SOCK_STREAM ? 0 : -EPROTOTYPE;
+}
+
+int vm_open(const struct config *cfg, const struct sandbox_identity *id, struct vm **out)
+{
 	struct vm *vm = calloc(1, sizeof(*vm));
 	int r;
 
 	if (!vm)
 		return -ENOMEM;
-	*vm = (struct vm){.listener.fd = -1, .signals.fd = -1, .dir = -1, .one_off = cfg->one_off};
-	if (cfg->socket_path) {
-		snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", cfg->socket_path);
-		r = open_path(&addr, &vm->listener.fd);
+	*vm = (struct vm){.listener.fd = -1,
+			  .ends.fd = -1,
+			  .breaks.fd = -1,
+			  .file.dir = -1,
+			  .first = cfg->fd,
+			  .one_off = cfg->one_off || cfg->fd >= 0};
+	if (cfg->fd >= 0) {
+		r = check_client(cfg->fd);
+		if (r < 0)
+			log_err("--fd %d: no connected stream socket: %s", cfg->fd, strerror(-r));
 	} else {
-		r = open_default(&addr, &vm->listener.fd);
+		r = listen_for_clients(vm, cfg->socket_path, id);
 	}
-	if (!r)
-		r = keep_place(vm, &addr);
 	if (r < 0) {
-		log_err("Can't make the UNIX socket %s: %s", addr.sun_path, strerror(-r));
 		vm_free(vm);
 		return r;
 	}
-	log_info("UNIX socket: %s", addr.sun_path);
 	*out = vm;
 	return 0;
+}
+
+/* ---- clients */
+
+static int adopt(struct vm *vm, int fd)
+{
+	int r = vm->attach(vm->attach_arg, fd);
+
+	vm->connected = r == 0;
+	return r;
+}
+
+/* Who the client is, as far as it can be seen: not from a PID namespace of our own. */
+static void name_client(int fd, char text[32])
+{
+	struct ucred peer = {0};
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+		strcpy(text, "Client");
+	else
+		snprintf(text, 32, "Client with PID %d", peer.pid);
+}
+
+static void no_client(struct vm *vm, int err, usec_t now)
+{
+	/* The listening socket stays readable: asking again at once would only spin. */
+	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
+		return;
+	log_warn("No client accepted: %s", strerror(err));
+	if (timer_set(loop_timers(vm->loop), &vm->retry, now + RETRY) == 0)
+		loop_remove(vm->loop, &vm->listener);
+}
+
+static void on_retry(struct timer *timer, usec_t now)
+{
+	struct vm *vm = container_of(timer, struct vm, retry);
+
+	if (loop_add(vm->loop, &vm->listener, EPOLLIN) < 0)
+		no_client(vm, ENOMEM, now);
 }
 
 static void client_came(struct loop_source *src, uint32_t events, usec_t now)
 {
 	struct vm *vm = container_of(src, struct vm, listener);
 	cleanup_fd int fd = accept4(src->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	struct ucred peer = {0};
-	socklen_t len = sizeof(peer);
+	char who[32];
 	int r;
 
 	(void)events;
-	(void)now;
-	if (fd < 0)
+	if (fd < 0) {
+		no_client(vm, errno, now);
 		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		peer.pid = 0;
+	}
+	name_client(fd, who);
 	if (vm->connected) {
-		log_info("Client with PID %d turned away: another one is connected", peer.pid);
+		log_info("%s turned away: another one is connected", who);
 		return;
 	}
-	r = vm->attach(vm->attach_arg, take_fd(&fd));
-	if (r < 0) {
-		log_warn("Client with PID %d not accepted: %s", peer.pid, strerror(-r));
-		return;
-	}
-	vm->connected = true;
-	log_info("Client with PID %d accepted", peer.pid);
-}
-
-static void signal_came(struct loop_source *src, uint32_t events, usec_t now)
-{
-	struct vm *vm = container_of(src, struct vm, signals);
-
-	(void)events;
-	(void)now;
-	loop_stop(vm->loop, EXIT_SUCCESS);
-}
-
-static int watch_signals(struct vm *vm)
-{
-	sigset_t handled;
-
-	sigemptyset(&handled);
-	sigaddset(&handled, SIGTERM);
-	sigaddset(&handled, SIGQUIT);
-	if (sigprocmask(SIG_BLOCK, &handled, NULL) < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
-		return -errno;
-	vm->signals.fd = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (vm->signals.fd < 0)
-		return -errno;
-	vm->signals.ready = signal_came;
-	return loop_add(vm->loop, &vm->signals, EPOLLIN);
-}
-
-int vm_start(struct vm *vm, struct loop *loop, vm_attach_fn attach, void *arg)
-{
-	int r;
-
-	vm->loop = loop;
-	vm->attach = attach;
-	vm->attach_arg = arg;
-	vm->listener.ready = client_came;
-	r = watch_signals(vm);
-	if (!r)
-		r = loop_add(loop, &vm->listener, EPOLLIN);
+	r = adopt(vm, take_fd(&fd));
 	if (r < 0)
-		log_err("Can't watch signals and the UNIX socket: %s", strerror(-r));
-	return r;
+		log_warn("%s not accepted: %s", who, strerror(-r));
+	else
+		log_info("%s accepted", who);
 }
 
 void vm_gone(struct vm *vm, int err)
@@ -191,14 +228,91 @@ void vm_gone(struct vm *vm, int err)
 		loop_stop(vm->loop, EXIT_SUCCESS);
 }
 
+/* ---- signals */
+
+/* They stay pending, for those of breaks to take effect once nothing blocks them any more. */
+static void signal_ends(struct vm *vm)
+{
+	loop_remove(vm->loop, &vm->ends);
+	loop_remove(vm->loop, &vm->breaks);
+	loop_stop(vm->loop, EXIT_SUCCESS);
+}
+
+static void end_came(struct loop_source *src, uint32_t events, usec_t now)
+{
+	(void)events;
+	(void)now;
+	signal_ends(container_of(src, struct vm, ends));
+}
+
+static void break_came(struct loop_source *src, uint32_t events, usec_t now)
+{
+	(void)events;
+	(void)now;
+	signal_ends(container_of(src, struct vm, breaks));
+}
+
+static int watch_signals(struct vm *vm, struct loop_source *src, int first, int second)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, first);
+	sigaddset(&set, second);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	src->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return src->fd < 0 ? -errno : loop_add(vm->loop, src, EPOLLIN);
+}
+
+void vm_let_signals_through(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* ---- life */
+
+int vm_start(struct vm *vm, struct loop *loop, vm_attach_fn attach, void *arg)
+{
+	int r = 0;
+
+	vm->loop = loop;
+	vm->attach = attach;
+	vm->attach_arg = arg;
+	vm->listener.ready = client_came;
+	vm->ends.ready = end_came;
+	vm->breaks.ready = break_came;
+	timer_init(&vm->retry, on_retry);
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+		r = -errno;
+	if (!r)
+		r = watch_signals(vm, &vm->ends, SIGTERM, SIGQUIT);
+	if (!r)
+		r = watch_signals(vm, &vm->breaks, SIGINT, SIGHUP);
+	if (!r && vm->listener.fd >= 0)
+		r = loop_add(loop, &vm->listener, EPOLLIN);
+	if (!r && vm->first >= 0)
+		r = adopt(vm, take_fd(&vm->first));
+	if (r < 0)
+		log_err("Can't watch signals and clients: %s", strerror(-r));
+	return r;
+}
+
 void vm_free(struct vm *vm)
 {
 	if (!vm)
 		return;
-	if (vm->dir >= 0 && unlinkat(vm->dir, vm->name, 0) < 0)
-		log_debug("Can't remove the UNIX socket's file: %s", strerror(errno));
+	own_file_remove(&vm->file);
+	if (vm->loop)
+		timer_drop(loop_timers(vm->loop), &vm->retry);
 	fd_close(&vm->listener.fd);
-	fd_close(&vm->signals.fd);
-	fd_close(&vm->dir);
+	fd_close(&vm->ends.fd);
+	fd_close(&vm->breaks.fd);
+	fd_close(&vm->first);
 	free(vm);
 }

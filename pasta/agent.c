@@ -69,13 +69,15 @@ static bool set_up_network(const struct pasta_config *cfg, struct agent_message 
 	struct netconf_result result = {0};
 	const char *step = "";
 	cleanup_fd int tap = -1;
-	int r = cfg->net.lo_only ? 0 : tun_open(cfg->net.ifname, &features, &tap, &step);
+	bool makes_tap = !cfg->net.lo_only && !cfg->net.untouched;
+	int r = makes_tap ? tun_open(cfg->net.ifname, &features, &tap, &step) : 0;
 
 	if (r < 0) {
 		log_tun_error(step, -r);
 		return false;
 	}
-	r = netconf_apply(&cfg->net, &result, &step);
+	if (!cfg->net.untouched)
+		r = netconf_apply(&cfg->net, &result, &step);
 	if (r < 0) {
 		log_err("Can't set up the network of the namespace: %s: %s", step, strerror(-r));
 		return false;

@@ -19,6 +19,7 @@ struct netconf {
 	char ifname[IF_NAMESIZE];
 	bool configure; /* --config-net */
 	bool lo_only;   /* --splice-only: there is no tap, and nothing to configure but lo */
+	bool untouched; /* --fd: the caller has a tap device of its own, and sets up everything */
 	unsigned mtu;   /* 0: leave alone */
 	bool mac_set;
 	struct mac_addr mac;

@@ -26,7 +26,7 @@
 struct pasta {
 	bool has_command;
 	bool agent_stays;
-	bool lo_only; /* no tap */
+	bool no_tap; /* comes from the agent */
 	bool leads_session;
 	pid_t agent; /* a child to be waited for, or 0; of another process once that is a daemon */
 	struct ns_sockets *sockets;
@@ -157,7 +157,7 @@ static int take_ready(struct pasta *p, const struct agent_message *m, struct age
 	const struct timeval patience = {.tv_sec = ANSWER_SECONDS};
 	int sock = p->agent_src.fd, r = take_parts(p, m->ready.parts, fds, tap);
 
-	if (r == 0 && (*tap >= 0) == p->lo_only)
+	if (r == 0 && (*tap >= 0) == p->no_tap)
 		r = -EBADMSG;
 	/* The set-up may have taken its time; from now on nobody waits long. */
 	if (r == 0 && p->agent_stays &&
@@ -250,7 +250,7 @@ int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd,
 		target->user = target->net = target->pid = -1;
 		p->has_command = !cfg->target_pid && !cfg->netns;
 		p->agent_stays = agent_stays(cfg);
-		p->lo_only = cfg->net.lo_only;
+		p->no_tap = cfg->net.lo_only || cfg->net.untouched;
 		p->ports = (struct ports_view){-1, {-1, -1}};
 		p->leads_session = getsid(0) == getpid();
 		p->agent_src.fd = p->signal_src.fd = -1;

@@ -35,8 +35,8 @@ struct pasta_config {
 };
 
 /* Forks the agent, which makes or joins the namespaces, opens the tap, sets up the network and
- * waits. On success *tap_fd is the engine's, or -1 with net.lo_only. 0 or negative errno (already
- * reported to the user). */
+ * waits. On success *tap_fd is the engine's, or -1 with net.lo_only or net.untouched. 0 or negative
+ * errno (already reported to the user). */
 int pasta_start(const struct pasta_config *cfg, struct pasta **out, int *tap_fd,
 		struct tap_features *features, struct netconf_result *result) must_check;
 

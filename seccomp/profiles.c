@@ -70,7 +70,8 @@ static const struct profile_call common[] = {
 #endif
 };
 
-static const struct profile_call engine_pasta[] = {
+/* Whatever the guest is. */
+static const struct profile_call engine[] = {
     /* The loop. */
     CALL(epoll_wait),
     CALL(epoll_pwait),
@@ -101,13 +102,6 @@ static const struct profile_call engine_pasta[] = {
     CALL_EQ(fcntl, 1, F_SETFL),
     CALL_EQ(fcntl, 1, F_GETFD),
     CALL_EQ(fcntl, 1, F_SETFD),
-    /* Memory of a virtual machine must not become shorter below us (vhost-user). */
-    CALL_EQ(fcntl, 1, F_ADD_SEALS),
-    /* Spliced connections: pipes, as large as they get. */
-    CALL(splice),
-    CALL(pipe2),
-    CALL_EQ(fcntl, 1, F_SETPIPE_SZ),
-    CALL_EQ(fcntl, 1, F_GETPIPE_SZ),
     /* Bytes waiting in and out of a socket. */
     CALL_EQ(ioctl, 1, SIOCINQ),
     CALL_EQ(ioctl, 1, SIOCOUTQ),
@@ -120,22 +114,40 @@ static const struct profile_call engine_pasta[] = {
     CALL(fsync),
     CALL(fdatasync),
     CALL(fstat),
-    /* Is the name of the namespace still there (pasta/watch.c); below an empty root only kept
-       folders lead anywhere. */
+    /* Is the name of the namespace still there (pasta/watch.c), or a file of ours
+       (passt/own_file.c); below an empty root only kept folders lead anywhere. */
     CALL(newfstatat),
     /* Becoming a daemon, its last step: 0 to 2 go to /dev/null. */
     CALL(dup2),
     CALL(dup3),
+};
+
+static const struct profile_call engine_pasta[] = {
+    /* Spliced connections: pipes, as large as they get. */
+    CALL(splice),
+    CALL(pipe2),
+    CALL_EQ(fcntl, 1, F_SETPIPE_SZ),
+    CALL_EQ(fcntl, 1, F_GETPIPE_SZ),
     /* The end: the tap is left to the namespace, the agent waited for, the terminal taken back. */
     CALL_EQ(ioctl, 1, TUNSETPERSIST),
-    /* The file of the UNIX socket goes at the end. */
-    CALL(unlinkat),
     CALL(waitid),
     CALL(rt_sigtimedwait),
     CALL_EQ(ioctl, 1, TIOCGPGRP),
     CALL_EQ(ioctl, 1, TIOCSPGRP),
     CALL(getpgrp),
     CALL(getpgid),
+};
+
+/* A virtual machine on a stream socket: no pipes, no children. */
+static const struct profile_call engine_passt[] = {
+    /* The files of the UNIX socket and of the process ID go at the end. */
+    CALL(unlinkat),
+};
+
+static const struct profile_call engine_vhost[] = {
+    CALL(unlinkat),
+    /* Memory of the virtual machine must not become shorter below us. */
+    CALL_EQ(fcntl, 1, F_ADD_SEALS),
 };
 
 /* Either agent: sockets inside for the engine, with and without an address. */
@@ -178,7 +190,9 @@ static const struct profile_call agent_joined[] = {
 const struct profile_list *profile_lists(enum sandbox_profile profile)
 {
 	static const struct profile_list lists[][PROFILE_LISTS] = {
-	    [SANDBOX_ENGINE_PASTA] = {LIST(common), LIST(engine_pasta)},
+	    [SANDBOX_ENGINE_PASTA] = {LIST(common), LIST(engine), LIST(engine_pasta)},
+	    [SANDBOX_ENGINE_PASST] = {LIST(common), LIST(engine), LIST(engine_passt)},
+	    [SANDBOX_ENGINE_VHOST] = {LIST(common), LIST(engine), LIST(engine_vhost)},
 	    [SANDBOX_AGENT] = {LIST(common), LIST(agent), LIST(agent_init)},
 	    [SANDBOX_AGENT_JOINED] = {LIST(common), LIST(agent), LIST(agent_joined)},
 	};

@@ -10,7 +10,13 @@
 #include "core/fd.h"
 
 /* Whose system calls a filter allows; the lists stand in profiles.c. */
-enum sandbox_profile { SANDBOX_ENGINE_PASTA, SANDBOX_AGENT, SANDBOX_AGENT_JOINED };
+enum sandbox_profile {
+	SANDBOX_ENGINE_PASTA,
+	SANDBOX_ENGINE_PASST, /* a virtual machine on a stream socket */
+	SANDBOX_ENGINE_VHOST, /* by vhost-user */
+	SANDBOX_AGENT,
+	SANDBOX_AGENT_JOINED
+};
 
 struct sandbox_identity {
 	bool change; /* started as real root of the initial user namespace */

@@ -81,6 +81,11 @@ struct tap_link {
  * non-blocking. */
 int tun_link_new(int fd, const struct tap_features *features, struct tap_link **out) must_check;
 
+/* The same for a device that somebody else made, with or without IFF_VNET_HDR; it is made
+ * non-blocking. Takes over fd, also on failure: -EPROTOTYPE if it is not IFF_TAP | IFF_NO_PI, or
+ * another negative errno. */
+int tun_link_adopt(int fd, struct tap_link **out) must_check;
+
 /* Opens a device called name in the current network namespace, with the flags above and every
  * offload that the kernel has (TUN_F_CSUM, TSO4, TSO6, TSO_ECN, USO4 and USO6 since 6.2), each
  * probed. Called by the agent. features: what it got. 0 or negative errno; *step then names the

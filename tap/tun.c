@@ -32,6 +32,7 @@ struct tun_link {
 	struct loop_source source;
 	struct loop *loop; /* NULL before the start, and once the device is gone */
 	struct tap_events events;
+	size_t header_len; /* of the virtio header before each frame: VNET_LEN, or 0 */
 	uint8_t *arena;
 };
 
@@ -53,13 +54,12 @@ static int read_frame(struct tun_link *t, uint8_t *slot, struct tap_frame *f)
 
 	if (n < 0)
 		return -errno;
-	if ((size_t)n < VNET_LEN + ETH_HEADER_LEN) {
+	if ((size_t)n < t->header_len + ETH_HEADER_LEN) {
 		drop(&t->link, DROP_FRAME_SHORT);
 		return 0;
 	}
-	f->data = slot + VNET_LEN;
-	f->len = (size_t)n - VNET_LEN;
-	if (!vnet_read(slot, f->len, &f->off)) {
+	*f = (struct tap_frame){.data = slot + t->header_len, .len = (size_t)n - t->header_len};
+	if (t->header_len && !vnet_read(slot, f->len, &f->off)) {
 		drop(&t->link, DROP_L4_HEADER);
 		return 0;
 	}
@@ -121,7 +121,7 @@ static int tun_receive(struct tap_link *link, struct tap_frame *frames, unsigned
 		}
 		if (!r)
 			continue;
-		at += VNET_LEN + frames[n].len + SLOT_ALIGN - 1 - SLOT_SHIFT;
+		at += t->header_len + frames[n].len + SLOT_ALIGN - 1 - SLOT_SHIFT;
 		at = at / SLOT_ALIGN * SLOT_ALIGN + SLOT_SHIFT;
 		n++;
 	}
@@ -129,16 +129,16 @@ static int tun_receive(struct tap_link *link, struct tap_frame *frames, unsigned
 	return 0;
 }
 
-static int write_frame(int fd, const struct tap_out *f)
+static int write_frame(const struct tun_link *t, const struct tap_out *f)
 {
 	uint8_t header[VNET_LEN];
-	struct iovec iov[1 + TAP_IOV_MAX] = {{.iov_base = header, .iov_len = sizeof(header)}};
+	struct iovec iov[1 + TAP_IOV_MAX] = {{.iov_base = header, .iov_len = t->header_len}};
 
 	if (f->iov_count > TAP_IOV_MAX)
 		return -EINVAL;
 	vnet_write(header, &f->off);
 	memcpy(iov + 1, f->iov, (size_t)f->iov_count * sizeof(*iov));
-	return writev(fd, iov, 1 + f->iov_count) < 0 ? -errno : 0;
+	return writev(t->source.fd, iov, 1 + f->iov_count) < 0 ? -errno : 0;
 }
 
 static int tun_send(struct tap_link *link, const struct tap_out *frames, unsigned n, unsigned *sent)
@@ -146,7 +146,7 @@ static int tun_send(struct tap_link *link, const struct tap_out *frames, unsigne
 	unsigned i;
 
 	for (i = 0; i < n; i++) {
-		int r = write_frame(tun_of(link)->source.fd, &frames[i]);
+		int r = write_frame(tun_of(link), &frames[i]);
 
 		if (r == -EAGAIN || r == -EINTR || r == -ENOBUFS || r == -ENOMEM)
 			break; /* full */
@@ -171,7 +171,8 @@ static void tun_free(struct tap_link *link)
 	free(t);
 }
 
-int tun_link_new(int fd, const struct tap_features *features, struct tap_link **out)
+static int link_new(int fd, const struct tap_features *features, size_t header_len,
+		    struct tap_link **out)
 {
 	static const struct tap_ops ops = {
 	    .start = tun_start, .receive = tun_receive, .send = tun_send, .free = tun_free};
@@ -186,8 +187,14 @@ int tun_link_new(int fd, const struct tap_features *features, struct tap_link **
 	}
 	t->link = (struct tap_link){.ops = &ops, .features = *features};
 	t->source.fd = fd;
+	t->header_len = header_len;
 	*out = &t->link;
 	return 0;
+}
+
+int tun_link_new(int fd, const struct tap_features *features, struct tap_link **out)
+{
+	return link_new(fd, features, VNET_LEN, out);
 }
 
 /* Switches on as much as the kernel has of what the guest may leave to us. */
@@ -209,10 +216,23 @@ static int set_offloads(int fd, struct tap_features *features)
 	return -errno;
 }
 
+static int set_header(int fd, const char **step)
+{
+	int header_len = VNET_LEN, le = 1;
+
+	*step = "TUNSETVNETHDRSZ";
+	if (ioctl(fd, TUNSETVNETHDRSZ, &header_len) < 0)
+		return -errno;
+	*step = "TUNSETVNETLE"; /* 4.0; before, headers were in host order */
+	if (ioctl(fd, TUNSETVNETLE, &le) < 0 && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+		return -errno;
+	return 0;
+}
+
 static int set_up(int fd, const char *name, struct tap_features *features, const char **step)
 {
 	struct ifreq ifr = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
-	int header_len = VNET_LEN, le = 1, r;
+	int r;
 
 	*step = "TUNSETIFF";
 	if (strlen(name) >= sizeof(ifr.ifr_name))
@@ -220,15 +240,36 @@ static int set_up(int fd, const char *name, struct tap_features *features, const
 	memcpy(ifr.ifr_name, name, strlen(name));
 	if (ioctl(fd, TUNSETIFF, &ifr) < 0)
 		return -errno;
-	*step = "TUNSETVNETHDRSZ";
-	if (ioctl(fd, TUNSETVNETHDRSZ, &header_len) < 0)
-		return -errno;
-	*step = "TUNSETVNETLE"; /* 4.0; before, headers were in host order */
-	if (ioctl(fd, TUNSETVNETLE, &le) < 0 && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
-		return -errno;
+	r = set_header(fd, step);
+	if (r < 0)
+		return r;
 	*step = "TUNSETOFFLOAD";
-	r = set_offloads(fd, features);
-	return r;
+	return set_offloads(fd, features);
+}
+
+int tun_link_adopt(int fd, struct tap_link **out)
+{
+	struct tap_features features = {0};
+	struct ifreq ifr = {0};
+	const char *step;
+	int flags = fcntl(fd, F_GETFL), r = 0;
+	bool header;
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    ioctl(fd, TUNGETIFF, &ifr) < 0)
+		r = -errno;
+	else if ((ifr.ifr_flags & (IFF_TAP | IFF_NO_PI)) != (IFF_TAP | IFF_NO_PI))
+		r = -EPROTOTYPE;
+	header = ifr.ifr_flags & IFF_VNET_HDR;
+	if (!r && header)
+		r = set_header(fd, &step);
+	if (!r && header)
+		r = set_offloads(fd, &features);
+	if (r < 0) {
+		fd_close(&fd);
+		return r;
+	}
+	return link_new(fd, &features, header ? VNET_LEN : 0, out);
 }
 
 int tun_open(const char *name, struct tap_features *features, int *fd_out, const char **step)

@@ -18,6 +18,7 @@ remote machine (.7: pasta maps the gateway's address to the host's loopback). No
     bed.pasta_bg(args, cmd)          started in the background; returns when CMD (default: sleep) is about to be executed -> Pasta
         p.guest(cmd), p.guest_bg     more commands in that guest; p.engine, p.guest_pid, p.processes(): PIDs
         p.stop()                     ends the command and waits for pasta; also done by the fixture; p.send_signal(), p.wait()
+    bed.passt_bg(args)               passt in the foreground on the socket .path, a guest may connect
     bed.peer_addr(f) bed.host_addr(f)  for f in 4, 6 (fixture `family` gives both); bed.url(f, port)
     bed.serve(port, ports=1)         nettool server in peer (test/tools/nettool.h); NETTOOL is the path of the tool
     bed.serve_web(port)              web server in peer (test/tools/webtool.py); WEBTOOL is how its client is called

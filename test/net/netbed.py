@@ -55,6 +55,7 @@ def reachable(path):
 
 
 PASTA = reachable(os.environ.get("PASTA", ROOT / "build/pasta"))
+PASST = reachable(os.environ.get("PASST", pathlib.Path(PASTA).resolve().with_name("passt")))
 NETTOOL = reachable(ROOT / "build/test/nettool")
 
 
@@ -497,6 +498,18 @@ class Bed:
     def pasta_bg(self, args="--config-net", cmd=("sleep", "infinity"), root=False, timeout=15):
         """Starts pasta and returns when its command is about to be executed."""
         return self.track(Pasta(self, self.pasta_argv(args), cmd, root, timeout))
+
+    def passt_bg(self, args="", root=False, path=None):
+        """passt in the foreground, listening at bed.tmp/"socket" (or with --fd or -s among args, wherever they say)."""
+        args = args_of(args)
+        if path is None and not {"-F", "--fd", "-s", "--socket"} & set(args):
+            path = self.tmp / "socket"
+            args = ["-s", path, *args]
+        p = self.track(Process(self.host_ns.argv([PASST, "-f", *args], user=not root)))
+        if path:
+            wait_until(lambda: os.path.exists(path) or not p.running(), 10, "passt's socket")
+        p.path = path
+        return p
 
     def netns_of_user(self):
         """A process of the ordinary user in a user and a network namespace of its own; .pid is what pasta attaches to."""
