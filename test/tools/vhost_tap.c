@@ -214,7 +214,8 @@ static bool wait_for_work(struct vhost_tap *t)
 /* [-b BUFFER] [-f FEATURES] SOCKET IFNAME: until passt goes. */
 int mode_vhost_tap(int argc, char **argv)
 {
-	struct vhost_tap t = {.rx_len = SLOT_LEN};
+	/* Pages, as Linux's driver has them. */
+	struct vhost_tap t = {.rx_len = 4096};
 	uint64_t features = UINT64_MAX;
 	int opt, r;
 
