@@ -10,9 +10,6 @@
 	(FRONT_BIT(VIRTIO_NET_F_MRG_RXBUF) | FRONT_BIT(VIRTIO_RING_F_INDIRECT_DESC) |              \
 	 FRONT_BIT(VIRTIO_RING_F_EVENT_IDX))
 #define VERSION_BIT FRONT_BIT(VIRTIO_F_VERSION_1)
-#define SIZE        64
-
-enum { RX, TX };
 
 /* Descriptors that go with a message. */
 enum fd_kind { GUEST_MEMORY, EVENT, SOCKET, FOLDER, FILE_FD };

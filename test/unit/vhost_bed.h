@@ -211,4 +211,65 @@ static inline void expect_frame(unsigned i, size_t len)
 	free(want);
 }
 
+/* What a modern guest accepts, but the event index. */
+#define ALL                                                                                        \
+	(FRONT_BIT(VIRTIO_NET_F_GUEST_CSUM) | FRONT_BIT(VIRTIO_NET_F_GUEST_TSO4) |                 \
+	 FRONT_BIT(VIRTIO_NET_F_GUEST_TSO6) | FRONT_BIT(54) | FRONT_BIT(55) |                      \
+	 FRONT_BIT(VIRTIO_NET_F_MRG_RXBUF) | FRONT_BIT(VIRTIO_RING_F_INDIRECT_DESC))
+#define EVENT_IDX FRONT_BIT(VIRTIO_RING_F_EVENT_IDX)
+#define SIZE      64
+
+enum { RX, TX };
+
+static inline void set_up(uint64_t features, unsigned count)
+{
+	assert_int_equal(front_set_up(&b.front, features, count, SIZE), 0);
+	run();
+}
+
+static inline void used_is(struct front_queue *q, uint32_t head, uint32_t len)
+{
+	uint32_t got_head, got_len;
+
+	assert_true(front_used(q, &got_head, &got_len));
+	assert_int_equal(got_head, head);
+	assert_int_equal(got_len, len);
+}
+
+static inline void used_is_empty(struct front_queue *q)
+{
+	uint32_t head, len;
+
+	assert_false(front_used(q, &head, &len));
+}
+
+static inline unsigned calls(const struct front_queue *q)
+{
+	uint64_t n = 0;
+
+	return read(q->call, &n, sizeof(n)) < 0 ? 0 : (unsigned)n;
+}
+
+static inline int send_frame(size_t len, const struct offload *off)
+{
+	static uint8_t bytes[FRAME_MAX];
+	struct iovec iov[3] = {{bytes, 54}, {bytes + 54, 1}, {bytes + 55, len - 55}};
+	struct tap_out out = {.iov = iov, .iov_count = 3};
+	unsigned sent = 0;
+
+	fill(bytes, len);
+	if (off)
+		out.off = *off;
+	assert_int_equal(tap_send(b.tap, &out, 1, &sent), 0);
+	return (int)sent;
+}
+
+static inline void expect_bytes(size_t at, size_t from, size_t len)
+{
+	static uint8_t want[FRAME_MAX];
+
+	fill(want, from + len);
+	assert_memory_equal(b.front.memory + at, want + from, len);
+}
+
 #endif
