@@ -99,11 +99,14 @@ static const packet_handler handlers[PACKET_KINDS] = {
     [PACKET_ICMP] = handle_icmp, [PACKET_FRAGMENT] = handle_fragment,
 };
 
-/* Datagrams point into the batch; segments don't, and may wait for the end of the turn. */
-static void flush_datagrams(struct stack *s, usec_t now)
+/* Nothing may point into the batch any more. What is owed to the guest for its segments waits for
+ * the end of the turn. */
+static void end_batch(struct stack *s, usec_t now)
 {
 	if (s->udp)
 		udp_flush(s->udp, now);
+	if (s->tcp)
+		tcp_batch_done(s->tcp);
 }
 
 static void flush_segments(struct stack *s, usec_t now)
@@ -119,7 +122,7 @@ static void handle_fragment(struct stack *s, const struct packet *p, usec_t now)
 	if (!reassembly_input(s->reassembly, p, now, &whole))
 		return;
 	handlers[whole.kind](s, &whole, now);
-	flush_datagrams(s, now); /* the whole is valid only until the next fragment */
+	end_batch(s, now); /* the whole is valid only until the next fragment */
 }
 
 static void learn_mac(struct stack *s, const struct packet *p, usec_t now)
@@ -167,7 +170,7 @@ static unsigned handle_batch(struct stack *s, unsigned max, usec_t now)
 	for (unsigned i = 0; i < count; i++)
 		handle_frame(s, &frames[i], now);
 	if (count)
-		flush_datagrams(s, now);
+		end_batch(s, now);
 	return count;
 }
 

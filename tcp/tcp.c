@@ -110,8 +110,11 @@ void tcp_free(struct tcp *t)
 void tcp_input(struct tcp *t, const struct packet *p, usec_t now)
 {
 	struct endpoint guest = {p->ip.src, p->tcp.src_port}, peer = {p->ip.dst, p->tcp.dst_port};
-	struct tcp_flow *f = tcp_flow_find(t, &guest, &peer);
+	struct tcp_flow *f = t->gather.count ? t->gather.flow : NULL;
 
+	/* Segments come in rows of one flow: then no hash is needed. */
+	if (!f || !tcp_flow_is(f, &guest, &peer))
+		f = tcp_flow_find(t, &guest, &peer);
 	if (f)
 		tcp_flow_input(f, p, now);
 	else if ((p->tcp.flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN)
@@ -120,8 +123,14 @@ void tcp_input(struct tcp *t, const struct packet *p, usec_t now)
 		tcp_refuse(t, p);
 }
 
+void tcp_batch_done(struct tcp *t)
+{
+	tcp_hand_over(t);
+}
+
 void tcp_flush(struct tcp *t, usec_t now)
 {
+	tcp_hand_over(t);
 	do_work(t, now);
 }
 

@@ -30,14 +30,17 @@ int tcp_new(struct loop *loop, struct tap *tap, const struct nat_config *nat,
  * it sent is the host's. */
 void tcp_free(struct tcp *t);
 
-/* A PACKET_TCP from the guest. */
+/* A PACKET_TCP from the guest, which stays valid until tcp_batch_done() or tcp_flush(). */
 void tcp_input(struct tcp *t, const struct packet *p, usec_t now);
 
 /* A PACKET_ICMP from the guest: true if it was an error that ends a connection of ours, false if it
  * is somebody else's. */
 bool tcp_icmp_input(struct tcp *t, const struct packet *p);
 
-/* The batch of the tap has been handed over: sends what was put off. */
+/* The frames of the packets handed in so far go: what points into them is done with. */
+void tcp_batch_done(struct tcp *t);
+
+/* Likewise, and for now nothing more comes: sends what was put off. */
 void tcp_flush(struct tcp *t, usec_t now);
 
 /* The link has room again: flows that found it full go on, one after the other,

@@ -93,9 +93,7 @@ struct tcp_flow *tcp_flow_find(struct tcp *t, const struct endpoint *guest,
 	while ((n = hash_table_find(t->flows, hash, n))) {
 		struct tcp_flow *f = container_of(n, struct tcp_flow, node);
 
-		if (f->state != FLOW_ACCEPTED && f->guest.port == guest->port &&
-		    f->peer.port == peer->port && ip_equal(&f->guest.addr, &guest->addr) &&
-		    ip_equal(&f->peer.addr, &peer->addr))
+		if (f->state != FLOW_ACCEPTED && tcp_flow_is(f, guest, peer))
 			return f;
 	}
 	return NULL;
@@ -210,6 +208,8 @@ static void release(struct tcp_flow *f)
 		loop_forget(t->loop, &f->sock);
 		fd_close(&f->sock.fd);
 	}
+	if (t->gather.flow == f)
+		t->gather.count = 0;
 	tcp_source_free(f);
 	tcp_hold_free(f->hold);
 	f->hold = NULL;

@@ -112,7 +112,17 @@ struct tcp_flow {
 	usec_t heard_data; /* last data from the guest not answered yet; 0: none */
 };
 
-#define TCP_SPARE_RINGS 8
+#define TCP_SPARE_RINGS  8
+#define TCP_GATHER_PARTS 64
+
+/* Segments of one flow, in order, that go to the socket by one system call: rcv_nxt is beyond them,
+ * sock_nxt not yet. They lie in the batch of frames that is being handled. */
+struct tcp_gather {
+	struct tcp_flow *flow;
+	struct iovec iov[TCP_GATHER_PARTS];
+	int count; /* 0: nothing */
+	uint32_t len;
+};
 
 struct tcp {
 	struct loop *loop;
@@ -130,6 +140,7 @@ struct tcp {
 		uint8_t *ring;
 		uint32_t size;
 	} spare[TCP_SPARE_RINGS];
+	struct tcp_gather gather;
 	struct list work, dead;
 	struct list stuck; /* flows that found the link full, in order of their turns */
 	struct loop_task again;
@@ -176,6 +187,14 @@ void tcp_flow_queue(struct tcp_flow *f);
 
 /* Does what can be done for f: data either way, ACK, end. */
 void tcp_flow_work(struct tcp_flow *f, usec_t now);
+
+/* Are these the ends of f? */
+static inline bool tcp_flow_is(const struct tcp_flow *f, const struct endpoint *guest,
+			       const struct endpoint *peer)
+{
+	return f->guest.port == guest->port && f->peer.port == peer->port &&
+	       ip_equal(&f->guest.addr, &guest->addr) && ip_equal(&f->peer.addr, &peer->addr);
+}
 
 static inline enum ip_family tcp_flow_family(const struct tcp_flow *f)
 {
@@ -253,8 +272,11 @@ void tcp_retransmit(struct tcp_flow *f);
 
 /* ---- tcp_send.c: guest -> host */
 
-/* Takes in-order data at rcv_nxt: to the socket, and what it doesn't take into the hold. */
+/* Takes in-order data at rcv_nxt: to the socket, and what it doesn't take into the hold. It may
+ * wait for more in the same batch: data stays valid until tcp_hand_over(). */
 void tcp_to_host(struct tcp_flow *f, const uint8_t *data, uint32_t len);
+/* Hands over what waits for more, if that is so. Nothing is acknowledged before. */
+void tcp_hand_over(struct tcp *t);
 /* Keeps data beyond rcv_nxt. */
 void tcp_keep_early(struct tcp_flow *f, uint32_t seq, const uint8_t *data, uint32_t len);
 /* The socket may take more: hands over what is held, then the guest's FIN. */

@@ -239,7 +239,10 @@ static void input_data(struct tcp_flow *f, const struct packet *p)
 	}
 	tcp_to_host(f, data, end - seq);
 	/* A fast guest must not run out of credit while its batch is worked on. */
-	if (!tcp_flow_over(f) && f->rcv_nxt - f->rcv_acked >= f->credit / 2) {
+	if (f->rcv_nxt - f->rcv_acked < f->credit / 2)
+		return;
+	tcp_hand_over(f->tcp);
+	if (!tcp_flow_over(f)) {
 		tcp_grow_credit(f);
 		(void)tcp_send_ack(f);
 	}
@@ -283,12 +286,23 @@ static bool input_special(struct tcp_flow *f, const struct packet *p, usec_t now
 	return true;
 }
 
+/* A segment of which only the data matters, and that next in line: nothing is sent because of it.
+ */
+static bool is_plain(const struct tcp_flow *f, const struct packet *p)
+{
+	return (p->tcp.flags & ~TCP_PSH) == TCP_ACK && p->payload_len && !f->fin_known &&
+	       p->tcp.seq == f->rcv_nxt && p->tcp.ack == f->snd_una &&
+	       p->payload_len <= f->rcv_edge - f->rcv_nxt;
+}
+
 void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 {
 	const struct tcp_header *h = &p->tcp;
 	uint32_t fin_seq = h->seq + (uint32_t)p->payload_len;
 	uint32_t len = (uint32_t)p->payload_len + !!(h->flags & TCP_SYN) + !!(h->flags & TCP_FIN);
 
+	if (f->tcp->gather.count && !(f->tcp->gather.flow == f && is_plain(f, p)))
+		tcp_hand_over(f->tcp);
 	f->heard = now;
 	f->probes = 0;
 	if (input_special(f, p, now))
@@ -319,6 +333,8 @@ void tcp_flow_input(struct tcp_flow *f, const struct packet *p, usec_t now)
 		f->heard_data = now;
 		input_data(f, p);
 	}
+	if (f->fin_known)
+		tcp_hand_over(f->tcp);
 	if (f->fin_known && !f->fin_received && f->rcv_nxt == f->fin_seq && !tcp_flow_over(f))
 		input_fin(f);
 	tcp_flow_queue(f);

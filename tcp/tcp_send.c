@@ -10,7 +10,9 @@
 
 #include "tcp/tcp_flow.h"
 
-#define CREDIT_MOST (1024u << 10)
+#define CREDIT_MOST   (1024u << 10)
+/* As much at once is worth a system call, and the peer need not wait for more. */
+#define GATHER_ENOUGH (32u << 10)
 
 uint32_t tcp_held(const struct tcp_flow *f)
 {
@@ -62,28 +64,70 @@ static void free_hold(struct tcp_flow *f)
 	f->hold = NULL;
 }
 
-void tcp_to_host(struct tcp_flow *f, const uint8_t *data, uint32_t len)
+/* To the socket what it takes of len bytes at rcv_nxt, and the rest into the hold; rcv_nxt moves on
+ * by what is taken or kept. */
+static void to_host(struct tcp_flow *f, const struct iovec *iov, int iov_count, uint32_t len)
 {
 	uint32_t end = f->rcv_nxt + len, taken = 0;
 
 	if (f->writable && !tcp_held(f)) {
-		if (!hand_over(f, &(struct iovec){(void *)data, len}, 1, len))
+		if (!hand_over(f, iov, iov_count, len))
 			return;
 		taken = f->sock_nxt - f->rcv_nxt;
 	}
-	if (taken < len) {
-		if (!have_hold(f)) {
-			f->rcv_nxt += taken;
-			return;
+	f->rcv_nxt += taken;
+	if (taken < len && !have_hold(f))
+		return;
+	for (; iov_count && f->rcv_nxt != end; iov++, iov_count--) {
+		uint32_t part = (uint32_t)iov->iov_len;
+
+		if (taken < part) {
+			tcp_hold_put(f->hold, f->rcv_nxt, (const uint8_t *)iov->iov_base + taken,
+				     part - taken);
+			f->rcv_nxt += part - taken;
+			taken = part;
 		}
-		tcp_hold_put(f->hold, f->rcv_nxt + taken, data + taken, len - taken);
+		taken -= part;
 	}
-	f->rcv_nxt = end;
 	if (f->hold) {
 		f->rcv_nxt = tcp_hold_join(f->hold, f->rcv_nxt);
 		if (f->rcv_nxt != end)
 			f->ack_now = true; /* a gap was filled, RFC 5681 4.2 */
 	}
+}
+
+void tcp_hand_over(struct tcp *t)
+{
+	struct tcp_gather *g = &t->gather;
+	int count = g->count;
+
+	if (!count)
+		return;
+	g->count = 0;
+	g->flow->rcv_nxt -= g->len;
+	to_host(g->flow, g->iov, count, g->len);
+}
+
+void tcp_to_host(struct tcp_flow *f, const uint8_t *data, uint32_t len)
+{
+	struct tcp_gather *g = &f->tcp->gather;
+	struct iovec part = {(void *)(uintptr_t)data, len};
+
+	if (g->count && g->flow != f)
+		tcp_hand_over(f->tcp);
+	if (!f->writable || f->hold || (!g->count && len >= GATHER_ENOUGH)) {
+		to_host(f, &part, 1, len);
+		return;
+	}
+	if (!g->count) {
+		g->flow = f;
+		g->len = 0;
+	}
+	g->iov[g->count++] = part;
+	g->len += len;
+	f->rcv_nxt += len;
+	if (g->count == TCP_GATHER_PARTS || g->len >= GATHER_ENOUGH)
+		tcp_hand_over(f->tcp);
 }
 
 void tcp_keep_early(struct tcp_flow *f, uint32_t seq, const uint8_t *data, uint32_t len)

@@ -104,8 +104,7 @@ void give_header(struct script *s, const struct tcp_header *header, const void *
 	struct tcp_header h = *header;
 	uint8_t frame[EMIT_HEADERS_MAX + 65536];
 	struct offload off = {0};
-	struct tap_frame batch[4];
-	unsigned n;
+	size_t n;
 
 	h.src_port = h.src_port ? h.src_port : s->guest.port;
 	h.dst_port = h.dst_port ? h.dst_port : s->dst.port;
@@ -113,9 +112,24 @@ void give_header(struct script *s, const struct tcp_header *header, const void *
 		h.ack = s->ack;
 	if (!h.window)
 		h.window = (uint16_t)(s->window >> (h.flags & TCP_SYN ? 0 : s->scale));
-	n = (unsigned)put_tcp(frame, &iph, &h, data, len);
+	n = put_tcp(frame, &iph, &h, data, len);
 	assert_int_equal(mem_link_inject(s->link, frame, n, &off), 0);
-	assert_int_equal(tap_receive(s->tap, batch, 4, &n), 0);
+	if (!s->collecting)
+		give_batch(s);
+}
+
+void begin_batch(struct script *s)
+{
+	s->collecting = true;
+}
+
+void give_batch(struct script *s)
+{
+	struct tap_frame batch[256];
+	unsigned n;
+
+	s->collecting = false;
+	assert_int_equal(tap_receive(s->tap, batch, COUNT(batch), &n), 0);
 	for (unsigned i = 0; i < n; i++) {
 		struct packet p;
 		enum drop_reason why;
@@ -124,6 +138,10 @@ void give_header(struct script *s, const struct tcp_header *header, const void *
 				 0);
 		tcp_input(s->tcp, &p, s->now);
 	}
+	tcp_batch_done(s->tcp);
+	/* Nothing points into the batch now. */
+	assert_int_equal(tap_receive(s->tap, batch, COUNT(batch), &n), 0);
+	assert_int_equal(n, 0);
 	tcp_flush(s->tcp, s->now);
 }
 

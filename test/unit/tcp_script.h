@@ -34,6 +34,7 @@ struct script {
 
 	/* The segment taken last. */
 	struct packet got;
+	bool collecting; /* what the guest gives waits for give_batch() */
 	uint8_t frame[FRAME_MAX];
 };
 
@@ -62,6 +63,10 @@ void give(struct script *s, uint8_t flags, const void *data, size_t len);
 void give_header(struct script *s, const struct tcp_header *h, const void *data, size_t len);
 /* As give() at another place. */
 void give_at(struct script *s, uint8_t flags, uint32_t seq, const void *data, size_t len);
+
+/* What is given from now on until give_batch() comes as one batch. */
+void begin_batch(struct script *s);
+void give_batch(struct script *s);
 
 /* Takes the next segment to the guest, waiting for the sockets if there is none; asserts its flags
  * and that it is the next in sequence with len bytes, which move the script's ack on. */
