@@ -161,15 +161,22 @@ static struct ip_addr our_link_local(const struct netconf_family *net, const str
 	return literal(local_defaults[IP_V6].gateway, IP_V6);
 }
 
-/* No name servers in advertisements: pasta leaves the resolver of its namespace alone. */
+/* The resolver is told as by DHCP. */
 static void plan_ndp(const struct config *cfg, struct plan *p)
 {
-	p->ndp = (struct ndp_config){
+	const struct resolver *r = &p->resolver;
+	struct ndp_config *n = &p->ndp;
+
+	*n = (struct ndp_config){
 	    .ra_on = cfg->ra_on && !cfg->config_net,
 	    .our_link_local = p->nat.our_link_local,
 	    .prefix = p->net.family[IP_V6].address,
 	    .mtu = cfg->mtu,
 	};
+	for (unsigned i = 0; cfg->dhcp_dns && i < r->dns_count[IP_V6]; i++)
+		n->dns[n->dns_count++] = r->dns[IP_V6][i];
+	for (unsigned i = 0; cfg->dhcp_search && i < r->search_count; i++)
+		n->search[n->search_count++] = r->search[i];
 }
 
 /* The server is the gateway: without one there is none. */

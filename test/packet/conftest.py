@@ -44,6 +44,8 @@ def packet_bed():
     path = pathlib.Path(tempfile.mkdtemp(prefix="passt-test-"))
     path.chmod(0o755)
     b = Bed(path)
+    # Errors as often as a test provokes them.
+    b.peer("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0")
     yield b
     b.close()
     shutil.rmtree(path, ignore_errors=True)

@@ -17,7 +17,7 @@ from scapy.config import conf  # noqa: E402
 
 conf.ipv6_enabled = True
 from scapy.layers.inet import IP  # noqa: E402
-from scapy.layers.inet6 import IPv6  # noqa: E402
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment  # noqa: E402
 from scapy.layers.l2 import ARP, Ether  # noqa: E402
 
 from netbed import HOST, PASTA, PEER, args_of, reachable, wait_until  # noqa: E402
@@ -41,6 +41,33 @@ def ip(family, dst=None, src=None, **fields):
 
 def mac_bytes(mac):
     return bytes.fromhex(mac.replace(":", ""))
+
+
+def reassemble(guest, family, proto, mtu=65520):
+    """The payload of the next packet of that protocol which comes as fragments, RFC 791 3.2 and RFC 8200 4.5."""
+    def part(f):
+        if family == 4:
+            return IP in f and f[IP].proto == proto and (f[IP].flags.MF or f[IP].frag)
+        return IPv6ExtHdrFragment in f and f[IPv6ExtHdrFragment].nh == proto
+
+    parts, ids = {}, set()
+    while True:
+        f = guest.expect(part, what="fragment")
+        h = f[IP] if family == 4 else f[IPv6ExtHdrFragment]
+        offset, more = (h.frag, bool(h.flags.MF)) if family == 4 else (h.offset, h.m)
+        raw, start = bytes(f), 34 if family == 4 else 62
+        body = raw[start:14 + (h.len if family == 4 else 40 + f[IPv6].plen)]
+        assert len(body) + start - 14 <= mtu, "a fragment longer than the MTU"
+        assert not more or len(body) % 8 == 0, "fragments are cut at multiples of eight"
+        ids.add(h.id)
+        parts[offset * 8] = (body, more)
+        whole, at = b"", 0
+        while at in parts and parts[at][1]:
+            whole += parts[at][0]
+            at += len(parts[at][0])
+        if at in parts:
+            assert len(ids) == 1, "fragments of one packet have one id"
+            return whole + parts[at][0]
 
 
 class Guest:
@@ -130,6 +157,10 @@ class Guest:
         self.send(packet)
         return self.expect(match, within, what)
 
+    def wait_served(self):
+        """Returns when passt has taken us on: it announces itself then."""
+        self.inbox.append(self.expect(lambda f: True, what="announcement"))
+
     def round_trip(self):
         """Returns when passt has dealt with all that was sent before, and with what it put off to the end of that turn."""
         for _ in range(2):
@@ -167,6 +198,8 @@ class Machine:
         wait_until(lambda: os.path.exists(self.path) or not self.passt.running(), PATIENCE, "passt's socket")
         self.guests = []
         self.guest = self.client() if guest else None
+        if guest:
+            self.guest.wait_served()
 
     def client(self, mac=MAC):
         """One more client of the socket, when passt listens."""
@@ -236,7 +269,7 @@ class Machine:
         self.sockets.append(s)
         return s
 
-    def connect(self, family, port, wait=True):
+    def connect(self, family, port):
         """A connection from peer to a forwarded port of the host."""
         s = self.peer_socket(family, socket.SOCK_STREAM)
         s.bind((PEER[family], 0))

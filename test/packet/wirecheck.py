@@ -36,15 +36,14 @@ def check_transport(proto, pseudo, body, is_v4):
 
 def check_ipv4(p):
     assert p[0] == 0x45, "version, or options"
-    total, ident, frag, ttl, proto = struct.unpack("!HHHBB", p[2:10])
+    total, frag, ttl, proto = struct.unpack("!H2xHBB", p[2:10])
     assert 20 <= total <= len(p), "total length"
     assert not any(p[total:]), "padding isn't zero"
     assert len(p) == max(total, FRAME_LEAST - 14), "more than padding behind the packet"
     assert ones_sum(p[:20]) == 0xFFFF, "IPv4 header checksum"
     assert 1 <= ttl, "TTL"
     whole = not frag & 0x3FFF
-    if frag & 0x4000:
-        assert ident == 0 and whole, "id of what can't be fragmented, RFC 6864 4.1"
+    assert whole or not frag & 0x4000, "a fragment that says it must not be one"
     if whole:
         body = p[20:total]
         check_transport(proto, p[12:20] + struct.pack("!BBH", 0, proto, len(body)), body, True)

@@ -273,6 +273,28 @@ static void dhcp(void **state)
 	assert_int_equal(p.dhcp.prefix_len, 16);
 }
 
+/* Router advertisements tell the resolver as DHCP does. */
+static void advertisements(void **state)
+{
+	static const char resolv[] = "nameserver 198.51.100.1\nnameserver 2001:db8::53\n"
+				     "search a.example\n";
+	struct host_view h = host();
+	struct plan p;
+
+	(void)state;
+	make_in_place("passt", &h, resolv, &p);
+	assert_int_equal(p.ndp.dns_count, 1);
+	assert_ip(&p.ndp.dns[0], "2001:db8::53");
+	assert_int_equal(p.ndp.search_count, 1);
+	assert_string_equal(p.ndp.search[0], "a.example");
+	make_in_place("passt --no-dhcp-dns", &h, resolv, &p);
+	assert_int_equal(p.ndp.dns_count, 0);
+	make_in_place("passt --no-dhcp-search", &h, resolv, &p);
+	assert_int_equal(p.ndp.search_count, 0);
+	make_in_place("pasta", &h, resolv, &p);
+	assert_int_equal(p.ndp.dns_count + p.ndp.search_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +305,7 @@ int main(void)
 	    cmocka_unit_test(mappings),
 	    cmocka_unit_test(name_servers),
 	    cmocka_unit_test(dhcp),
+	    cmocka_unit_test(advertisements),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
