@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/memory.h"
@@ -50,6 +51,12 @@ struct instance {
 	struct netconf_result guest;
 };
 
+/* RFC 8415 11.2: modulo 2^32. */
+static uint32_t seconds_since_2000(void)
+{
+	return (uint32_t)(time(NULL) - 946684800);
+}
+
 static int look_at_host(struct instance *in)
 {
 	const struct config *cfg = in->cfg;
@@ -77,6 +84,7 @@ static int look_at_host(struct instance *in)
 	if (r < 0 && r != -ENOENT)
 		log_warn("Can't read /etc/resolv.conf: %s", strerror(-r));
 	plan_make(cfg, in->host, &resolver, &in->plan);
+	in->plan.dhcpv6.duid_time = seconds_since_2000();
 	report_warnings(cfg, &in->plan);
 	return 0;
 }
@@ -271,7 +279,10 @@ static int make_stack(struct instance *in)
 	    .nat = in->plan.nat,
 	    .ndp = in->plan.ndp,
 	    .dhcp = in->plan.dhcp,
+	    .dhcpv6 = in->plan.dhcpv6,
 	    .dhcp_on = in->plan.dhcp_on,
+	    .dhcpv6_on = in->plan.dhcpv6_on,
+	    .guest_there = in->pasta && !cfg->splice_only,
 	    .tap = {.our_mac = cfg->our_mac,
 		    .guest_mac = in->guest.mac,
 		    .mtu = cfg->mtu ? cfg->mtu : 65520},

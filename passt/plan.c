@@ -179,6 +179,21 @@ static void plan_ndp(const struct config *cfg, struct plan *p)
 		n->search[n->search_count++] = r->search[i];
 }
 
+static void plan_dhcpv6(const struct config *cfg, struct plan *p)
+{
+	const struct resolver *r = &p->resolver;
+	struct dhcpv6_config *d = &p->dhcpv6;
+
+	p->dhcpv6_on = cfg->dhcpv6_on && is_set(&p->net.family[IP_V6].address);
+	*d = (struct dhcpv6_config){.address = p->net.family[IP_V6].address,
+				    .our_link_local = p->nat.our_link_local,
+				    .fqdn = cfg->fqdn};
+	for (unsigned i = 0; cfg->dhcp_dns && i < r->dns_count[IP_V6]; i++)
+		d->dns[d->dns_count++] = r->dns[IP_V6][i];
+	for (unsigned i = 0; cfg->dhcp_search && i < r->search_count; i++)
+		d->search[d->search_count++] = r->search[i];
+}
+
 /* The server is the gateway: without one there is none. */
 static void plan_dhcp(const struct config *cfg, struct plan *p)
 {
@@ -221,6 +236,7 @@ void plan_make(const struct config *cfg, const struct host_view *host,
 	    our_link_local(&out->net.family[IP_V6], host_view_family(host, IP_V6));
 	plan_ndp(cfg, out);
 	plan_dhcp(cfg, out);
+	plan_dhcpv6(cfg, out);
 	snprintf(out->net.ifname, sizeof(out->net.ifname), "%s",
 		 cfg->ns_ifname ? cfg->ns_ifname : name);
 	out->nat.splice_on = cfg->program == PROGRAM_PASTA && cfg->splice_on;

@@ -8,14 +8,17 @@
 #include "passt/config.h"
 #include "pasta/netconf.h"
 #include "tap/dhcp.h"
+#include "tap/dhcpv6.h"
 #include "tap/ndp.h"
 
 struct plan {
 	struct nat_config nat;
 	struct netconf net;
 	struct ndp_config ndp;
-	struct dhcp_config dhcp; /* its lists are those of resolver below */
-	bool dhcp_on;
+	struct dhcp_config
+	    dhcp; /* the lists of this, the next and ndp are those of resolver below */
+	struct dhcpv6_config dhcpv6; /* but for its duid_time */
+	bool dhcp_on, dhcpv6_on;
 	bool local_mode[IP_FAMILIES]; /* on, and the host has no template for it */
 	struct resolver
 	    resolver; /* what the guest is told: servers as it can reach them, search list */

@@ -6,6 +6,7 @@
 
 #include "icmp/icmp.h"
 #include "tap/arp.h"
+#include "tap/ra.h"
 #include "tap/reassembly.h"
 #include "tcp/tcp.h"
 #include "tcp/tcp_listen.h"
@@ -33,6 +34,7 @@ struct stack {
 	struct counters counters;
 	struct tap *tap;
 	struct reassembly *reassembly;
+	struct ra *ra; /* NULL: none are sent */
 	struct tcp *tcp;
 	struct udp *udp;
 	struct icmp *icmp;
@@ -65,15 +67,30 @@ static void handle_dhcp(struct stack *s, const struct packet *p, usec_t now)
 			    mac_format(&p->eth_src, mac));
 }
 
+static void handle_dhcpv6(struct stack *s, const struct packet *p, usec_t now)
+{
+	bool gave;
+	const char *answer = dhcpv6_input(s->tap, &s->cfg.dhcpv6, p, &gave);
+	char mac[MAC_TEXT_MAX];
+
+	if (gave && !s->cfg.nat.family[IP_V6].address_fixed)
+		s->guest.seen[IP_V6] = s->cfg.dhcpv6.address;
+	if (answer)
+		log_limited(&s->dhcp_limit, now, LOG_LEVEL_INFO, "DHCPv6: %s to %s", answer,
+			    mac_format(&p->eth_src, mac));
+}
+
 static void handle_udp(struct stack *s, const struct packet *p, usec_t now)
 {
 	/* The ports of DHCP and DHCPv6 servers are the gateway's own: never sent on to the host's
 	 * network. */
 	bool v4 = ip_is_v4(&p->ip.dst);
-	bool dhcp = p->udp.dst_port == (v4 ? DHCP_SERVER_PORT : 547);
+	bool dhcp = p->udp.dst_port == (v4 ? DHCP_SERVER_PORT : DHCPV6_SERVER_PORT);
 
 	if (v4 && dhcp && s->cfg.dhcp_on)
 		handle_dhcp(s, p, now);
+	else if (!v4 && dhcp && s->cfg.dhcpv6_on)
+		handle_dhcpv6(s, p, now);
 	else if (s->udp && !dhcp)
 		udp_input(s->udp, p, now);
 	else
@@ -200,14 +217,20 @@ static void on_writable(void *arg, usec_t now)
 
 static void on_connected(void *arg, usec_t now)
 {
-	stack_announce(arg);
-	on_writable(arg, now);
+	struct stack *s = arg;
+
+	stack_announce(s);
+	if (s->ra)
+		ra_start(s->ra, now);
+	on_writable(s, now);
 }
 
 static void on_gone(void *arg, int err)
 {
 	struct stack *s = arg;
 
+	if (s->ra)
+		ra_stop(s->ra);
 	if (s->cfg.guest_gone)
 		s->cfg.guest_gone(s->cfg.guest_arg, err);
 }
@@ -280,8 +303,12 @@ int stack_new(struct loop *loop, struct tap_link *link, const struct stack_confi
 		start_pcap(s, cfg->pcap_fd);
 	if (!r)
 		r = make_transports(s);
+	if (!r && s->cfg.ndp_on && s->cfg.ndp.ra_on)
+		r = ra_new(loop, s->tap, &s->cfg.ndp, &s->ra);
 	if (!r)
 		r = tap_start(s->tap, loop, &events);
+	if (!r && s->ra && cfg->guest_there)
+		ra_start(s->ra, loop_now(loop));
 	if (r < 0) {
 		stack_free(s);
 		return r;
@@ -298,6 +325,7 @@ void stack_free(struct stack *s)
 	udp_free(s->udp);
 	tcp_free(s->tcp);
 	reassembly_free(s->reassembly);
+	ra_free(s->ra);
 	tap_free(s->tap);
 	free(s);
 }

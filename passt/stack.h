@@ -5,6 +5,7 @@
 
 #include "nat/forward.h"
 #include "tap/dhcp.h"
+#include "tap/dhcpv6.h"
 #include "tap/ndp.h"
 #include "tap/tap.h"
 
@@ -14,9 +15,11 @@ struct stack_config {
 	struct nat_config nat;
 	struct ndp_config ndp;
 	struct dhcp_config dhcp;
+	struct dhcpv6_config dhcpv6;
 	struct tap_config tap;
 	struct side_sockets *sides; /* for spliced flows; outlives the stack */
-	bool tcp_on, udp_on, icmp_on, ndp_on, dhcp_on;
+	bool tcp_on, udp_on, icmp_on, ndp_on, dhcp_on, dhcpv6_on;
+	bool guest_there;     /* from the start: no link that tells */
 	int pcap_fd;          /* taken over, or -1 */
 	unsigned descriptors; /* how many this process may have */
 	/* The guest of a link that others may come to has gone (struct tap_events), or NULL. */

@@ -27,6 +27,8 @@ enum {
 /* RFC 6980 5: discovery messages are never fragmented, so one must fit the least MTU of IPv6. */
 #define BODY_MAX (1280 - 40)
 
+static const struct ip_addr all_nodes = {{0xff, 2, [15] = 1}};
+
 /* A message being written: the ICMPv6 header, then options. */
 struct message {
 	uint8_t bytes[BODY_MAX];
@@ -177,7 +179,6 @@ static void add_dnssl(struct message *m, const struct ndp_config *cfg)
 /* RFC 4861 6.2.3; managed, since DHCPv6 hands out the whole address. */
 static void advertise(struct tap *t, const struct ndp_config *cfg, const struct ip_addr *to)
 {
-	static const struct ip_addr all_nodes = {{0xff, 2, [15] = 1}};
 	struct message m = {0};
 
 	m.len = emit_icmp(m.bytes, ND_RA, 0, 255U << 24 | RA_MANAGED << 16 | ROUTER_LIFETIME);
@@ -194,6 +195,11 @@ static void advertise(struct tap *t, const struct ndp_config *cfg, const struct 
 	if (add_rdnss(&m, cfg))
 		add_dnssl(&m, cfg);
 	answer(t, cfg, ip_is_unspecified(to) ? &all_nodes : to, &m);
+}
+
+void ndp_advertise(struct tap *t, const struct ndp_config *cfg)
+{
+	advertise(t, cfg, &all_nodes);
 }
 
 /* RFC 4861 6.1.1 and 7.1.1: every option has a length, and a source without address none for its

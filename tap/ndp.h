@@ -25,6 +25,9 @@ struct ndp_config {
 /* Handles ICMPv6 types 133 to 137; true if the packet was one of them (handled or dropped). */
 bool ndp_input(struct tap *t, const struct ndp_config *cfg, const struct packet *p);
 
+/* Sends a router advertisement to all nodes (ff02::1). */
+void ndp_advertise(struct tap *t, const struct ndp_config *cfg);
+
 /* Neighbour solicitation for target, sent to target itself. 0 or negative errno. */
 int ndp_solicit(struct tap *t, const struct ndp_config *cfg,
 		const struct ip_addr *target) must_check;
