@@ -12,7 +12,7 @@ static unsigned next_option(struct cursor *c, struct cursor *data)
 	unsigned code = cursor_u16(c), len = cursor_u16(c);
 	const uint8_t *bytes = cursor_bytes(c, len);
 
-	*data = cursor_init(bytes, bytes ? len : 0);
+	*data = bytes ? cursor_init(bytes, len) : cursor_init(c->pos, 0);
 	return code;
 }
 
