@@ -211,9 +211,7 @@ def test_overlapping_fragments(vm):
         vm.guest.round_trip()
         s.settimeout(0.05)
         with pytest.raises(TimeoutError):
-            got = s.recv(65536)
-            assert b"!" not in got
-            raise TimeoutError
+            s.recv(65536)
 
 
 def test_atomic_fragment(vm):

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Beginnings of connections: who may, with which options, and what is said if not."""
-
 import pytest
 from scapy.layers.inet import ICMP, TCP, IPerror, TCPerror
 from scapy.layers.inet6 import ICMPv6DestUnreach, IPerror6
 from scapy.utils import rdpcap
-
 
 from packetbed import GUEST, SHORT, ip
 from tcpguest import TcpGuest, accepted, connecting, established, syn_options, syn_received, syn_sent
