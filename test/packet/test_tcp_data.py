@@ -294,7 +294,8 @@ def test_partial_ack(vm, family):
     c.want("A", seq=1)
     c.guest.forget()
     c.give("A", ack=2001)
-    c.want("A", seq=2001)
+    c.guest.round_trip()
+    c.want("A", seq=2001, within=0)
 
 
 def test_old_ack_does_nothing(vm, family):
@@ -391,12 +392,13 @@ def test_window_taken_back(vm, family):
 def test_old_window_is_not_believed(vm, family):
     """RFC 9293 3.10.7.4, SND.WL1 and SND.WL2: a segment that was overtaken says nothing about the window."""
     c = established(vm, family, options=syn_options(1000))
-    c.give("PA", b"new", window=60000)
-    c.take(3)
-    c.guest.send(c.segment("A", seq=1, window=0))
+    c.peer.sendall(b"a")
+    c.want("A", seq=1)
+    c.give("A", window=60000)
+    c.give("A", ack=1, window=0)
     c.guest.forget()
     c.peer.sendall(b"goes")
-    c.want("A", seq=1, data=b"goes")
+    c.want("A", seq=2, data=b"goes")
 
 
 def test_all_of_a_large_window_at_once(start, packet_bed, family):
