@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """make test: runs every kind of test, one step after the other, and adds up.
 
-run.py [STEP...] [-- PYTEST-ARGUMENTS]     steps: build shape kernel units sanitized replay net programs; all if none is named
+run.py [STEP...] [-- PYTEST-ARGUMENTS]     steps: build shape kernel units sanitized replay net guest programs; all if none is named
 
 The last line is `N passed, N failed`, the exit status 0 if none failed. A skipped test counts as failed.
 """
@@ -123,6 +123,7 @@ def step_replay(t):
 
 # Folders of pytest, and what is in them.
 PYTESTS = {"net": (("net", "packet"), "real programs in namespaces"),
+           "guest": (("guest",), "virtual machines under QEMU"),
            "programs": (("programs",), "programs that run passt and pasta, of newer Debian releases")}
 
 

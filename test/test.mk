@@ -7,8 +7,8 @@
 BUILD_DEPS := gcc pkg-config libnl-3-dev libnl-route-3-dev libseccomp-dev libcap-ng-dev
 RUN_DEPS   := iproute2
 TEST_DEPS  := libcmocka-dev python3 python3-pytest python3-scapy python3-pyroute2 iproute2 iputils-ping nftables procps \
-	      tcpdump traceroute util-linux groff-base postgresql ethtool dpdk-dev zsh fish apparmor checkpolicy debootstrap debhelper dpkg-dev lintian \
-	      isc-dhcp-client dhcpcd-base udhcpc systemd
+	      tcpdump traceroute util-linux groff-base postgresql ethtool dpdk-dev isc-dhcp-client dhcpcd-base udhcpc systemd \
+	      zsh fish apparmor checkpolicy debhelper dpkg-dev lintian debootstrap qemu-system-x86 cpio
 BENCH_DEPS := python3 iproute2 util-linux passt slirp4netns
 
 # Nothing to do costs one dpkg-query. Elsewhere than on Debian the packages are the user's business.

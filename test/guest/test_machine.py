@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A virtual machine's network: lease, names, data each way, ports, host loopback, many connections."""
+import hashlib
+import re
+
+import pytest
+from netbed import GATEWAY, HOST, NETTOOL, PEER, PYTHON, tool_path, wait_until
+
+MB = 1 << 20
+SIZE = 50 * MB
+# Takes as many bytes as the first line says and answers with their sum; or, for "get N", sends N bytes and their sum.
+SUMS = r"""
+import hashlib, random, socketserver
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        words = self.rfile.readline().split()
+        if words[0] == b"get":
+            data = random.Random(1).randbytes(int(words[1]))
+            self.wfile.write(data)
+            return
+        left, sum_ = int(words[0]), hashlib.sha256()
+        while left:
+            data = self.rfile.read(min(left, 65536))
+            if not data:
+                return
+            sum_.update(data)
+            left -= len(data)
+        self.wfile.write(sum_.hexdigest().encode())
+class Server(socketserver.ThreadingTCPServer):
+    address_family = 10
+    allow_reuse_address = True
+with Server(("::", 7000), Handler) as s:
+    print("ready", flush=True)
+    s.serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def sums(vm):
+    vm.bed.peer_bg([PYTHON, "-c", SUMS], ready="^ready")
+
+
+def test_lease(vm):
+    out = vm.run("ip -o addr show dev eth0; ip route; ip -6 route; cat /etc/resolv.conf").out
+    assert f"inet {HOST[4]}/24" in out and f"default via {GATEWAY[4]}" in out
+    assert re.search(r"inet6 2001:db8:9:0:\S+/64 scope global", out) and "default via fe80::" in out
+    assert f"nameserver {GATEWAY[4]}" in out and "search example.test" in out
+    assert "mtu 65520" in vm.run("ip link show dev eth0").out
+
+
+def test_dhcpv6_lease(vm):
+    vm.run("dhclient -6 -1 -v -sf /bin/true -lf /tmp/leases6 -pf /tmp/pid6 eth0", timeout=60)
+    assert f"iaaddr {HOST[6]}" in vm.run("cat /tmp/leases6; kill $(cat /tmp/pid6)").out
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_ping(vm, family):
+    assert " 0% packet loss" in vm.run(f"ping -{family} -c3 -i0.2 -W5 {PEER[family]}").out
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_names(vm, family):
+    server = vm.bed.peer_bg([PYTHON, tool_path("dnstool.py"), "serve"], ready="^ready")
+    try:
+        assert "192.0.2.77" in vm.run(f"nslookup www.example.test {GATEWAY[family] if family == 4 else PEER[6]}").out
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_upload(vm, sums, family):
+    vm.run(f"[ -s /tmp/data ] || head -c {SIZE} /dev/urandom > /tmp/data", timeout=60)
+    want = vm.run("sha256sum /tmp/data", timeout=60).out.split()[0]
+    got = vm.run(f"{{ echo {SIZE}; cat /tmp/data; }} | nc {PEER[family]} 7000", timeout=120).out
+    assert got == want
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_download(vm, sums, family):
+    import random
+    want = hashlib.sha256(random.Random(1).randbytes(SIZE)).hexdigest()
+    got = vm.run(f"echo get {SIZE} | nc {PEER[family]} 7000 | sha256sum", timeout=120).out.split()[0]
+    assert got == want
+
+
+def test_host_loopback_by_the_gateway(vm):
+    """A server on the host's 127.0.0.1 alone."""
+    server = vm.bed.host_bg([PYTHON, "-c", SUMS.replace('("::", 7000)', '("::ffff:127.0.0.1", 7000)')], ready="^ready")
+    try:
+        assert vm.run(f"printf '3\\nabc' | nc {GATEWAY[4]} 7000").out == hashlib.sha256(b"abc").hexdigest()
+    finally:
+        server.stop()
+
+
+def test_many_connections(vm):
+    """200 at once, each with data both ways."""
+    server = vm.bed.serve(7100)
+    try:
+        vm.run(f"nettool parallel {PEER[4]} 7100 200", timeout=120)
+        vm.run(f"nettool parallel {PEER[6]} 7100 200", timeout=120)
+    finally:
+        server.stop()
+
+
+def listening(vm, port, proto="t"):
+    wait_until(lambda: f":{port} " in vm.run(f"netstat -ln{proto}").out, 20, f"a server at {port} in the virtual machine")
+
+
+@pytest.mark.parametrize("where", ["loopback", "host", "peer"])
+def test_forwarded_port(vm, where):
+    vm.run("pidof nettool >/dev/null || (nettool serve 22 1 >/dev/null 2>&1 &)")
+    listening(vm, 22)
+    run = vm.bed.peer if where == "peer" else vm.bed.host
+    run([NETTOOL, "both", "127.0.0.1" if where == "loopback" else HOST[4], 2022, MB, MB, 0])
+
+
+def test_forwarded_datagrams(vm):
+    vm.run("pidof nettool >/dev/null || (nettool serve 22 1 >/dev/null 2>&1 &)")
+    listening(vm, 22)
+    vm.bed.peer([NETTOOL, "udp-echo", HOST[4], 2053, 5, 1400, 9000])
