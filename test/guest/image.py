@@ -32,7 +32,8 @@ for d in $dns; do echo "nameserver $d" >> /etc/resolv.conf; done
 
 
 def _run(*argv, cwd=None):
-    subprocess.run([str(a) for a in argv], cwd=cwd, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    r = subprocess.run([str(a) for a in argv], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert r.returncode == 0, f"{argv[0]} failed: {r.stdout[-2000:]}"
 
 
 def _package(name):
@@ -83,9 +84,11 @@ def _make(vmlinuz, initramfs):
     _run("gcc", "-O2", "-o", root / "bin/agent", HERE / "agent.c")
     _copy_program(root, "nettool", ROOT / "build/test/nettool")
     modules = []
+    built_in = next(kernel.glob("lib/modules/*/modules.builtin")).read_text()
     for name in MODULES:
         found = list(kernel.glob(f"lib/modules/*/kernel/{name}.ko"))
-        if found:  # else it is part of the kernel
+        assert found or f"{name}.ko" in built_in, f"the kernel has no module {name}"
+        if found:
             modules.append(pathlib.Path(name).name)
             shutil.copy(found[0], root / "lib/modules")
     (root / "modules").write_text("\n".join(modules) + "\n")

@@ -66,6 +66,7 @@ class Machine:
             while len(out) < length:
                 out += self.agent.recv(length - len(out))
         except TimeoutError:
+            self.agent.close()  # whatever came later would be taken for the answer to the next command
             pytest.fail(f"still running in the virtual machine after {timeout} s: {self.cmd}")
         result = Result([self.cmd], status, out.decode(errors="replace"), "")
         if check:

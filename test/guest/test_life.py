@@ -84,7 +84,8 @@ def test_stopped_machine(fresh):
             s.settimeout(2)
             s.connect(str(passt.path))
             assert s.recv(1) == b""
-    assert cpu_seconds(passt.pid) - before < 2.5
+    assert cpu_seconds(passt.pid) - before < 1
+    assert transfer.running(), "it was over before the machine was stopped"
     vm.kill(signal.SIGCONT)
     assert transfer.wait(120) == 0, transfer
 

@@ -67,6 +67,18 @@ def test_names(vm, family):
         server.stop()
 
 
+def test_names_by_tcp(vm):
+    """A query for www.example.test (RFC 1035 4.2.2: its length in front), to the name server that the lease names."""
+    query = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\x04test\0\0\x01\0\x01"
+    octal = "".join(f"\\{b:03o}" for b in len(query).to_bytes(2, "big") + query)
+    server = vm.bed.peer_bg([PYTHON, tool_path("dnstool.py"), "serve"], ready="^ready")
+    try:
+        answer = vm.run(f"printf '{octal}' | nc {GATEWAY[4]} 53 | hexdump -v -e '1/1 \"%02x\"'").out
+        assert "c000024d" in answer, answer
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize("family", [4, 6])
 def test_upload(vm, sums, family):
     vm.run(f"[ -s /tmp/data ] || head -c {SIZE} /dev/urandom > /tmp/data", timeout=60)
