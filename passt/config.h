@@ -35,6 +35,7 @@ struct config {
 	/* Messages and files; strings point into argv. */
 	enum log_level log_level;
 	bool foreground;
+	unsigned stats_seconds; /* --stats, or 0 */
 	const char *log_file, *pcap, *pid_file;
 	size_t log_size;
 	const char *runas; /* as given; looked up later */

@@ -14,6 +14,9 @@ static int check_conflicts(struct option_parse *p)
 				    "--netmask and the prefix length in --address (/%u) can't both "
 				    "be given",
 				    cfg->family[IP_V4].prefix_len);
+	if (cfg->stats_seconds && !cfg->foreground &&
+	    (cfg->program == PROGRAM_PASST || cfg->netns || cfg->target_pid))
+		return option_error(p->error, "--stats: only with --foreground");
 	if (p->vhost_only && !cfg->vhost_user)
 		return option_error(p->error, "--%s: only with --vhost-user", p->vhost_only);
 	if (cfg->fd >= 0 && cfg->socket_path)

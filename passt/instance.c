@@ -15,6 +15,7 @@
 #include "passt/plan.h"
 #include "passt/report.h"
 #include "passt/stack.h"
+#include "passt/stats.h"
 #include "passt/vm.h"
 #include "pasta/pasta.h"
 #include "seccomp/sandbox.h"
@@ -44,6 +45,7 @@ struct instance {
 	struct vm *vm;       /* or that one */
 	struct loop *loop;
 	struct stack *stack;
+	struct stats *stats; /* or NULL */
 	unsigned descriptors;
 	struct forward *forward;
 	int tap_fd;
@@ -303,6 +305,8 @@ static int make_stack(struct instance *in)
 		r = in->kind->link(in, &link);
 	if (!r)
 		r = stack_new(in->loop, link, &sc, &in->stack);
+	if (!r && cfg->stats_seconds)
+		r = stats_new(in->loop, in->stack, cfg->stats_seconds * USEC_SEC, &in->stats);
 	if (r < 0)
 		log_err("Can't set up the network stack: %s", strerror(-r));
 	return r;
@@ -404,6 +408,7 @@ int instance_run(const struct config *cfg, const char *ident)
 		r = run(&in);
 	}
 	forward_free(in.forward);
+	stats_free(in.stats);
 	stack_free(in.stack);
 	pasta_free(in.pasta);
 	vm_free(in.vm);

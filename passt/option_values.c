@@ -572,3 +572,16 @@ int option_repair_path(struct option_parse *p, const struct option_row *row)
 		p->vhost_only = row->name;
 	return 0;
 }
+
+#define STATS_MOST 86400
+
+int option_stats(struct option_parse *p, const struct option_row *row)
+{
+	unsigned long long seconds;
+
+	(void)row;
+	if (option_number(p->value, 0, STATS_MOST, &seconds) < 0 || !seconds)
+		return option_fail(p, "not a number of seconds from 1 to %d", STATS_MOST);
+	p->cfg->stats_seconds = (unsigned)seconds;
+	return 0;
+}

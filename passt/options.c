@@ -18,6 +18,8 @@ const struct option_row option_rows[] = {
 	 "Be verbose, with time stamps, on the standard error\ninstead of the system log; cancels --quiet", 0, LOG_LEVEL_DEBUG},
 	{0, "trace", NULL, WHERE_BOTH, option_level, "As --debug, and a line for each packet or event", 0, LOG_LEVEL_TRACE},
 	{'q', "quiet", NULL, WHERE_BOTH, option_level, "Warnings and errors only; cancels --debug and --trace", 0, LOG_LEVEL_WARN},
+	{0, "stats", "SECONDS", WHERE_BOTH, option_stats,
+	 "Print a table of what goes through to the standard error,\na row each so many seconds; in the foreground only", 0, 0},
 	{'f', "foreground", NULL, WHERE_BOTH, option_flag, "Don't go to the background", CFG(foreground), true},
 	{'e', "stderr", NULL, WHERE_BOTH, option_deprecated, "No effect, accepted for old callers", 0, 0},
 	{'l', "log-file", "PATH", WHERE_BOTH, option_path, "Log to a file instead of the system log", CFG(log_file), PATH_MAX - 1},

@@ -97,6 +97,7 @@ int option_ports(struct option_parse *p, const struct option_row *row);
 int option_userns(struct option_parse *p, const struct option_row *row);
 int option_netns_only(struct option_parse *p, const struct option_row *row);
 int option_action(struct option_parse *p, const struct option_row *row);
+int option_stats(struct option_parse *p, const struct option_row *row);
 int option_fd(struct option_parse *p, const struct option_row *row);
 int option_vhost_user(struct option_parse *p, const struct option_row *row);
 int option_repair_path(struct option_parse *p, const struct option_row *row);

@@ -389,6 +389,20 @@ void stack_finish(struct stack *s)
 	}
 }
 
+void stack_count(const struct stack *s, struct stack_totals *out)
+{
+	const struct counters *c = &s->counters;
+
+	*out = (struct stack_totals){.rx_frames = c->rx_frames,
+				     .rx_bytes = c->rx_bytes,
+				     .tx_frames = c->tx_frames,
+				     .tx_bytes = c->tx_bytes,
+				     .tcp_flows = s->tcp ? tcp_flow_count(s->tcp) : 0,
+				     .udp_flows = s->udp ? udp_flow_count(s->udp) : 0};
+	for (int i = 0; i < DROP_COUNT; i++)
+		out->dropped += c->dropped[i];
+}
+
 void stack_log_counters(const struct stack *s)
 {
 	const struct counters *c = &s->counters;

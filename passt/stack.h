@@ -48,6 +48,13 @@ void stack_announce(struct stack *s);
  * bound is reached, or loop_stop() is called. */
 void stack_finish(struct stack *s);
 
+/* What went through since the start, and the flows that there are. */
+struct stack_totals {
+	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, dropped;
+	size_t tcp_flows, udp_flows; /* by the link: spliced ones are not among them */
+};
+void stack_count(const struct stack *s, struct stack_totals *out);
+
 /* Writes the counters at debug level. */
 void stack_log_counters(const struct stack *s);
 

@@ -34,6 +34,25 @@ struct vm {
 
 /* ---- the socket */
 
+/* Whether a socket is bound there, as far as this network namespace has it. Better than to connect,
+ * which another passt would take for its guest. */
+static bool is_bound(const char *path)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[256]; /* eight columns before the path, and that is 108 bytes at most */
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		char *name = strchr(line, '/');
+
+		line[strcspn(line, "\n")] = '\0';
+		found = name && !strcmp(name, path);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
 /* 0: nobody answers there. -EADDRINUSE: somebody does. -EEXIST: a file that is no socket. Other
  * negative errno: no path for a socket. */
 static int check_free(const struct sockaddr_un *addr)
@@ -47,6 +66,8 @@ static int check_free(const struct sockaddr_un *addr)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode))
 		return -EEXIST;
+	if (is_bound(addr->sun_path))
+		return -EADDRINUSE;
 	if (!connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) || errno == EAGAIN)
 		return -EADDRINUSE;
 	return errno == ECONNREFUSED || errno == EACCES ? 0 : -errno;

@@ -499,16 +499,19 @@ class Bed:
         """Starts pasta and returns when its command is about to be executed."""
         return self.track(Pasta(self, self.pasta_argv(args), cmd, root, timeout))
 
-    def passt_bg(self, args="", root=False, path=None):
-        """passt in the foreground, listening at bed.tmp/"socket" (or with --fd or -s among args, wherever they say)."""
+    def passt_bg(self, args="", root=False):
+        """passt in the foreground, ready for a guest at .path: bed.tmp/"socket", or what -s among args says."""
         args = args_of(args)
-        if path is None and not {"-F", "--fd", "-s", "--socket"} & set(args):
-            path = self.tmp / "socket"
-            args = ["-s", path, *args]
+        if "-s" not in args:
+            args = ["-s", self.tmp / "socket", *args]
+        pid_file = self.tmp / f"passt.{len(self.tracked)}.pid"
+        if "-P" in args:
+            pid_file = pathlib.Path(args[args.index("-P") + 1])
+        else:
+            args = ["-P", pid_file, *args]
         p = self.track(Process(self.host_ns.argv([PASST, "-f", *args], user=not root)))
-        if path:
-            wait_until(lambda: os.path.exists(path) or not p.running(), 10, "passt's socket")
-        p.path = path
+        wait_until(lambda: not p.running() or pid_file.exists() and pid_file.read_text(), 10, "passt is ready")
+        p.path = pathlib.Path(args[args.index("-s") + 1])
         return p
 
     def netns_of_user(self):

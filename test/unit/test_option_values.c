@@ -32,6 +32,7 @@
 #define LONG_IF   "the name is longer than 15 bytes"
 #define NO_NAME   "the name is empty"
 #define NO_PATH   "the path is empty"
+#define NOT_STATS "not a number of seconds from 1 to 86400"
 #define NOT_FD    "not a number from 3 to 2147483647"
 
 static const struct sample {
@@ -134,6 +135,9 @@ static const struct sample {
     {"fd",
      {"3", "0x10", "010"},
      {"2", NOT_FD, "0", NOT_FD, "-1", NOT_FD, "3x", NOT_FD, "", NOT_FD, "2147483648", NOT_FD}},
+    {"stats",
+     {"1", "0x10", "86400"},
+     {"0", NOT_STATS, "86401", NOT_STATS, "-1", NOT_STATS, "x", NOT_STATS}},
     {"conf-path", {"/tmp/x"}, {NULL}},
     {"repair-path", {"none"}, {NULL}},
 };

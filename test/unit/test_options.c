@@ -457,6 +457,11 @@ static void virtual_machine(void **state)
 	good("passt --repair-path none");
 	good("passt --print-capabilities --bogus");
 	assert_int_equal(cfg.action, ACTION_CAPABILITIES);
+	bad("passt --stats 1", "--stats: only with --foreground");
+	bad("pasta --stats 1 123", "--stats: only with --foreground");
+	good("passt --stats 1 -f");
+	assert_int_equal(cfg.stats_seconds, 1);
+	good("pasta --stats 2 sh"); /* stays with its command */
 	bad("pasta -s x", "-s x: for passt only");
 	bad("passt -T 1", "-T 1: for pasta only");
 	/* Not taken for options of ours: what belongs to another option, or to the command. */
