@@ -36,7 +36,7 @@ def test_death_by_signal(bed, sig):
     assert (r.rc, r.out, r.err) == (128 + sig, "", ""), r
 
 
-@pytest.mark.parametrize("cmd, reason", [("/nonexistent", "No such file"), ("no-such-command", "No such file"),
+@pytest.mark.parametrize("cmd, reason", [("/no/such/command", "No such file"), ("no-such-command", "No such file"),
                                          ("/etc/passwd", "Permission denied"), ("/tmp", "Permission denied")])
 def test_command_that_cannot_run(bed, cmd, reason):
     r = bed.pasta(cmd=[cmd])

@@ -17,7 +17,10 @@ def files(top):
 
 def test_install(tmp_path):
     make("install", f"DESTDIR={tmp_path}", "prefix=/usr")
-    assert files(tmp_path) == ["usr/bin/passt", "usr/bin/pasta", "usr/share/man/man1/passt.1", "usr/share/man/man1/pasta.1"]
+    assert files(tmp_path) == ["usr/bin/passt", "usr/bin/pasta",
+                               "usr/share/bash-completion/completions/passt", "usr/share/bash-completion/completions/pasta",
+                               "usr/share/fish/vendor_completions.d/passt.fish", "usr/share/fish/vendor_completions.d/pasta.fish",
+                               "usr/share/man/man1/passt.1", "usr/share/man/man1/pasta.1", "usr/share/zsh/site-functions/_passt"]
     assert (tmp_path / "usr/bin/passt").stat().st_mode & 0o7777 == 0o755
     assert (tmp_path / "usr/share/man/man1/passt.1").stat().st_mode & 0o7777 == 0o644
     for link in ("usr/bin/pasta", "usr/share/man/man1/pasta.1"):
