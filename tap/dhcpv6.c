@@ -177,15 +177,17 @@ static void add_ia_status(struct answer *a, const struct dhcpv6_ia *ia, enum sta
 	end_ia(a, start);
 }
 
-/* RFC 8415 18.3.4: what the client must not use any more goes with a life time of zero. */
+/* RFC 8415 18.3.4, 18.3.5: what a client that has it must not use any more goes with a life time of
+ * zero. What one that solicits names is a wish (18.2.1), which is not heard. */
 static void add_ia_address(struct answer *a, const struct dhcpv6_ia *ia)
 {
+	unsigned had = a->req->type == DHCPV6_SOLICIT ? 0 : ia->addr_count;
 	size_t start = begin_ia(a, ia);
 
 	if (start == SIZE_MAX)
 		return;
 	add_address(a, &a->cfg->address, FOREVER);
-	for (unsigned i = 0; i < ia->addr_count; i++) {
+	for (unsigned i = 0; i < had; i++) {
 		if (!ip_equal(&ia->addrs[i], &a->cfg->address))
 			add_address(a, &ia->addrs[i], 0);
 	}

@@ -201,6 +201,8 @@ static void other_addresses(void **state)
 
 	(void)state;
 	bench_init(&b);
+	EXCHANGE(&b, SOLICIT, LIST(O_CLIENT, O_IA_WITH(OTHER)), ADVERTISE,
+		 LIST(O_SERVER, O_GIVEN, O_CLIENT));
 	EXCHANGE(&b, REQUEST, LIST(O_CLIENT, O_SERVER, O_IA_WITH(OTHER)), REPLY,
 		 LIST(O_SERVER, 0, 3, 0, 45, IAID, FOREVER, FOREVER, OFF_LINK, O_CLIENT));
 	assert_false(b.gave);
