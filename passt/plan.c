@@ -169,6 +169,7 @@ static void plan_ndp(const struct config *cfg, struct plan *p)
 
 	*n = (struct ndp_config){
 	    .ra_on = cfg->ra_on && !cfg->config_net,
+	    .managed = p->dhcpv6_on,
 	    .our_link_local = p->nat.our_link_local,
 	    .prefix = p->net.family[IP_V6].address,
 	    .mtu = cfg->mtu,
@@ -234,9 +235,9 @@ void plan_make(const struct config *cfg, const struct host_view *host,
 	plan_search(cfg, host_dns, out);
 	out->nat.our_link_local =
 	    our_link_local(&out->net.family[IP_V6], host_view_family(host, IP_V6));
-	plan_ndp(cfg, out);
 	plan_dhcp(cfg, out);
 	plan_dhcpv6(cfg, out);
+	plan_ndp(cfg, out);
 	snprintf(out->net.ifname, sizeof(out->net.ifname), "%s",
 		 cfg->ns_ifname ? cfg->ns_ifname : name);
 	out->nat.splice_on = cfg->program == PROGRAM_PASTA && cfg->splice_on;

@@ -45,8 +45,11 @@ typedef void (*packet_handler)(struct stack *s, const struct packet *p, usec_t n
 
 static void handle_arp(struct stack *s, const struct packet *p, usec_t now)
 {
+	const struct ip_addr own[ARP_OWN] = {s->cfg.nat.family[IP_V4].guest_assigned,
+					     s->guest.seen[IP_V4]};
+
 	(void)now;
-	arp_input(s->tap, p, &s->cfg.nat.family[IP_V4].guest_assigned);
+	arp_input(s->tap, p, own);
 }
 
 static void handle_tcp(struct stack *s, const struct packet *p, usec_t now)

@@ -54,7 +54,7 @@ static int send_arp(struct tap *t, const struct mac_addr *to, const struct arp *
 	return sent ? 0 : -ENOBUFS;
 }
 
-void arp_input(struct tap *t, const struct packet *p, const struct ip_addr *own)
+void arp_input(struct tap *t, const struct packet *p, const struct ip_addr own[ARP_OWN])
 {
 	struct arp a, reply;
 	int r;
@@ -65,7 +65,7 @@ void arp_input(struct tap *t, const struct packet *p, const struct ip_addr *own)
 	}
 	/* An announcement (RFC 5227 1.1) asks for nothing; and an answer for the guest's own
 	 * address would be a conflict. */
-	if (a.op != ARP_REQUEST || ip_equal(&a.target, own) ||
+	if (a.op != ARP_REQUEST || ip_equal(&a.target, &own[0]) || ip_equal(&a.target, &own[1]) ||
 	    (ip_equal(&a.sender, &a.target) && !ip_is_unspecified(&a.sender)))
 		return;
 	reply = (struct arp){.op = ARP_REPLY,

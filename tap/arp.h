@@ -5,8 +5,10 @@
 
 #include "tap/tap.h"
 
-/* Handles a PACKET_ARP. own: the address assigned to the guest, never answered for. */
-void arp_input(struct tap *t, const struct packet *p, const struct ip_addr *own);
+#define ARP_OWN 2
+
+/* Handles a PACKET_ARP. own: addresses of the guest, assigned and in use, never answered for. */
+void arp_input(struct tap *t, const struct packet *p, const struct ip_addr own[ARP_OWN]);
 
 /* Broadcasts a request for target from sender: makes the guest known early. 0 or negative errno. */
 int arp_request(struct tap *t, const struct ip_addr *sender,

@@ -176,12 +176,13 @@ static void add_dnssl(struct message *m, const struct ndp_config *cfg)
 	m->bytes[start + 1] = (uint8_t)((m->len - start) / 8);
 }
 
-/* RFC 4861 6.2.3; managed, since DHCPv6 hands out the whole address. */
+/* RFC 4861 6.2.3 */
 static void advertise(struct tap *t, const struct ndp_config *cfg, const struct ip_addr *to)
 {
+	uint32_t flags = cfg->managed ? RA_MANAGED : 0;
 	struct message m = {0};
 
-	m.len = emit_icmp(m.bytes, ND_RA, 0, 255U << 24 | RA_MANAGED << 16 | ROUTER_LIFETIME);
+	m.len = emit_icmp(m.bytes, ND_RA, 0, 255U << 24 | flags << 16 | ROUTER_LIFETIME);
 	add32(&m, 0); /* reachable and retransmission time: not said */
 	add32(&m, 0);
 	if (!ip_is_unspecified(&cfg->prefix))

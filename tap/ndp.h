@@ -12,6 +12,7 @@
 struct ndp_config {
 	const struct nat_guest *guest; /* never answered for, nor is prefix; may be NULL */
 	bool ra_on;                    /* answer router solicitations */
+	bool managed; /* there is a DHCPv6 server: advertisements send guests to it */
 	struct ip_addr our_link_local; /* source of all we send */
 	struct ip_addr prefix; /* guest's address; the /64 of it is advertised; unspecified: no
 				  prefix option */

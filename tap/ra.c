@@ -6,13 +6,14 @@
 
 #include "core/hash.h"
 
-/* RFC 4861 6.2.1, 10: MinRtrAdvInterval, MaxRtrAdvInterval, MAX_INITIAL_RTR_ADVERT_INTERVAL,
- * MAX_INITIAL_RTR_ADVERTISEMENTS. */
+/* RFC 4861 6.2.1, 10: MinRtrAdvInterval, MaxRtrAdvInterval, MIN_DELAY_BETWEEN_RAS,
+ * MAX_INITIAL_RTR_ADVERT_INTERVAL, MAX_INITIAL_RTR_ADVERTISEMENTS. */
 #define LEAST         (200 * USEC_SEC)
 #define MOST          (600 * USEC_SEC)
-#define INITIAL_LEAST USEC_SEC
+#define INITIAL_LEAST (3 * USEC_SEC)
 #define INITIAL_MOST  (16 * USEC_SEC)
 #define INITIAL_COUNT 3
+#define FIRST_MOST    USEC_SEC /* nothing was sent before that it could follow too soon */
 
 struct ra {
 	struct loop *loop;
@@ -33,8 +34,9 @@ static usec_t draw(struct ra *ra, usec_t least, usec_t most)
 
 static void plan_next(struct ra *ra, usec_t now)
 {
-	usec_t wait = ra->sent < INITIAL_COUNT ? draw(ra, INITIAL_LEAST, INITIAL_MOST)
-					       : draw(ra, LEAST, MOST);
+	usec_t wait = !ra->sent                  ? draw(ra, 0, FIRST_MOST)
+		      : ra->sent < INITIAL_COUNT ? draw(ra, INITIAL_LEAST, INITIAL_MOST)
+						 : draw(ra, LEAST, MOST);
 
 	if (timer_set(loop_timers(ra->loop), &ra->timer, now + wait) < 0)
 		log_debug("No memory for router advertisements: they are sent when asked for");

@@ -13,8 +13,8 @@ int ra_new(struct loop *loop, struct tap *tap, const struct ndp_config *cfg,
 	   struct ra **out) must_check;
 void ra_free(struct ra *ra);
 
-/* A guest is there: three advertisements soon, at most 16 seconds apart, then one each 200 to 600
- * seconds. */
+/* A guest is there: an advertisement within a second, two more 3 to 16 seconds apart, then one each
+ * 200 to 600 seconds. */
 void ra_start(struct ra *ra, usec_t now);
 
 /* It has gone. */

@@ -58,10 +58,10 @@ static void answer(const struct packet *p)
 				 .dns_count = 1,
 				 .search = {"example.org"},
 				 .search_count = 1};
-	struct ip_addr own = ip_any[IP_V4];
+	const struct ip_addr own[ARP_OWN] = {ip_any[IP_V4], ip_any[IP_V4]};
 
 	if (p->kind == PACKET_ARP)
-		arp_input(t, p, &own);
+		arp_input(t, p, own);
 	else if (p->kind == PACKET_ICMP && p->ip.proto == IPPROTO_ICMPV6)
 		(void)ndp_input(t, &ndp, p);
 	check_answers(link);

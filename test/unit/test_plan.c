@@ -293,6 +293,42 @@ static void advertisements(void **state)
 	assert_int_equal(p.ndp.search_count, 0);
 	make_in_place("pasta", &h, resolv, &p);
 	assert_int_equal(p.ndp.dns_count + p.ndp.search_count, 0);
+	assert_true(p.ndp.ra_on && p.ndp.managed);
+	make_in_place("pasta --no-dhcpv6", &h, resolv, &p);
+	assert_true(p.ndp.ra_on && !p.ndp.managed);
+}
+
+/* One address to give, or no server. */
+static void dhcpv6(void **state)
+{
+	static const char resolv[] = "nameserver 198.51.100.1\nnameserver 2001:db8::53\n"
+				     "search a.example\n";
+	struct host_view h = host();
+	struct plan p;
+
+	(void)state;
+	make_in_place("passt --fqdn vm.example", &h, resolv, &p);
+	assert_true(p.dhcpv6_on);
+	assert_ip(&p.dhcpv6.address, "2001:db8::2");
+	assert_ip(&p.dhcpv6.our_link_local, "fe80::9");
+	assert_int_equal(p.dhcpv6.dns_count, 1);
+	assert_ip(&p.dhcpv6.dns[0], "2001:db8::53");
+	assert_int_equal(p.dhcpv6.search_count, 1);
+	assert_string_equal(p.dhcpv6.search[0], "a.example");
+	assert_string_equal(p.dhcpv6.fqdn, "vm.example");
+	make_in_place("passt --no-dhcp-dns --no-dhcp-search", &h, resolv, &p);
+	assert_int_equal(p.dhcpv6.dns_count + p.dhcpv6.search_count, 0);
+	make_in_place("pasta", &h, resolv, &p);
+	assert_true(p.dhcpv6_on);
+	assert_int_equal(p.dhcpv6.dns_count + p.dhcpv6.search_count, 0);
+	assert_false(make("--no-dhcpv6", &h, "").dhcpv6_on);
+	assert_false(make("-4", &h, "").dhcpv6_on);
+	assert_false(make("--splice-only", &h, "").dhcpv6_on);
+	h.family[IP_V6].found = false; /* local mode: there is none to give */
+	assert_false(make("", &h, "").dhcpv6_on);
+	make_in_place("pasta -a 2001:db8::7", &h, "", &p);
+	assert_true(p.dhcpv6_on);
+	assert_ip(&p.dhcpv6.address, "2001:db8::7");
 }
 
 int main(void)
@@ -306,6 +342,7 @@ int main(void)
 	    cmocka_unit_test(name_servers),
 	    cmocka_unit_test(dhcp),
 	    cmocka_unit_test(advertisements),
+	    cmocka_unit_test(dhcpv6),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

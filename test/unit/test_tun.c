@@ -340,7 +340,7 @@ static void next_packet(enum packet_kind kind, enum ip_family family)
 		struct pollfd pfd = {.fd = b.fd, .events = POLLIN};
 		struct tap_frame *f;
 		enum drop_reason why;
-		struct ip_addr own = ip(ends[IP_V4].guest);
+		struct ip_addr own[ARP_OWN] = {ip(ends[IP_V4].guest)};
 
 		if (b.next == b.count) {
 			assert_int_equal(poll(&pfd, 1, WAIT_MS), 1);
@@ -355,7 +355,7 @@ static void next_packet(enum packet_kind kind, enum ip_family family)
 			continue; /* MLD reports and the like */
 		tap_learn_mac(b.tap, &b.p.eth_src);
 		if (b.p.kind == PACKET_ARP)
-			arp_input(b.tap, &b.p, &own);
+			arp_input(b.tap, &b.p, own);
 		else if (b.p.kind == PACKET_ICMP && ndp_input(b.tap, &b.ndp, &b.p))
 			continue;
 		if (b.p.kind == kind && ip_family(&b.p.ip.src) == family)
