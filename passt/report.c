@@ -3,10 +3,27 @@
 
 static const char *const family_names[IP_FAMILIES] = {[IP_V4] = "IPv4", [IP_V6] = "IPv6"};
 
-void report_warnings(const struct config *cfg, const struct plan *plan)
+/* A family whose servers are asked for what the host doesn't have. */
+static void warn_of_name_servers(const struct config *cfg, const struct plan *plan)
 {
 	const struct resolver *r = &plan->resolver;
 
+	if (!r->dns_count[IP_V4] && !r->dns_count[IP_V6]) {
+		if (!cfg->config_net)
+			log_warn("No name server found: the guest gets none");
+		return;
+	}
+	if (!cfg->dhcp_dns)
+		return;
+	if (!r->dns_count[IP_V4] && plan->dhcp_on)
+		log_warn("No IPv4 name server found: the guest gets none by DHCP");
+	if (!r->dns_count[IP_V6] && (plan->dhcpv6_on || plan->ndp.ra_on))
+		log_warn("No IPv6 name server found: the guest gets none by DHCPv6 or router "
+			 "advertisements");
+}
+
+void report_warnings(const struct config *cfg, const struct plan *plan)
+{
 	for (int f = 0; f < IP_FAMILIES; f++) {
 		if (plan->local_mode[f])
 			log_info("No usable %s network on the host: local mode, the guest reaches "
@@ -17,8 +34,8 @@ void report_warnings(const struct config *cfg, const struct plan *plan)
 		log_info("%u name server(s) on the host's loopback left out: the guest has no "
 			 "alias for it",
 			 plan->dns_left_out);
-	if (!cfg->dns_off && !cfg->config_net && !r->dns_count[IP_V4] && !r->dns_count[IP_V6])
-		log_warn("No name server found: the guest gets none");
+	if (!cfg->dns_off)
+		warn_of_name_servers(cfg, plan);
 }
 
 static void report_interfaces(const struct config *cfg, const struct plan *plan,

@@ -150,6 +150,24 @@ def test_warnings(bed):
     assert "--mtu 60: IPv4 needs 68 at least" in lines and not any("IPv6" in line for line in lines), r
 
 
+@pytest.mark.parametrize("resolv, args, line", [
+    ("", "", "No name server found: the guest gets none"),
+    ("", "--dhcp-dns", "No name server found: the guest gets none"),
+    ("nameserver 2001:db8:9::1\n", "--dhcp-dns", "No IPv4 name server found: the guest gets none by DHCP"),
+    ("nameserver 192.0.2.1\n", "--dhcp-dns", "No IPv6 name server found: the guest gets none by DHCPv6 or router advertisements"),
+    ("nameserver 192.0.2.1\n", "--dhcp-dns --no-dhcpv6 --no-ra", None),
+    ("nameserver 192.0.2.1\n", "--dhcp-dns -4", None),
+    ("nameserver 2001:db8:9::1\n", "--dhcp-dns --no-dhcp", None),
+    ("nameserver 192.0.2.1\n", "", None),
+    ("", "-D none --dhcp-dns", None),
+    ("", "--config-net", None),
+])
+def test_warnings_of_name_servers(bed, resolv, args, line):
+    bed.resolv(resolv)
+    r = bed.pasta(f"-q {args}", "true")
+    assert (r.rc, r.err) == (0, f"{line}\n" if line else ""), r
+
+
 def test_pid_file(bed):
     path = bed.tmp / "pid"
     p = bed.pasta_bg(f"--config-net --pid {path}")
