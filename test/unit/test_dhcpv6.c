@@ -221,6 +221,8 @@ static void confirm(void **state)
 	EXCHANGE(&b, CONFIRM, LIST(O_CLIENT, O_IA_WITH(OTHER)), REPLY,
 		 LIST(O_SERVER, OFF_LINK, O_CLIENT));
 	SILENT(&b, CONFIRM, XID, O_CLIENT, O_IA);
+	SILENT(&b, CONFIRM, XID, O_CLIENT, 0, 25, 0, 40, IAID, NEVER, NEVER,
+	       O_ADDRESS(ADDRESS, NEVER, NEVER));
 	b.cfg.address = ip("::");
 	EXCHANGE(&b, CONFIRM, LIST(O_CLIENT, O_IA_WITH(ADDRESS)), REPLY,
 		 LIST(O_SERVER, OFF_LINK, O_CLIENT));
@@ -240,6 +242,8 @@ static void given_back(void **state)
 		EXCHANGE(
 		    &b, type, LIST(O_CLIENT, O_SERVER, O_IA_WITH(OTHER)), REPLY,
 		    LIST(O_SERVER, DONE, 0, 3, 0, 27, IAID, FOREVER, FOREVER, NOT_YOURS, O_CLIENT));
+		EXCHANGE(&b, type, LIST(O_CLIENT, O_SERVER, 0, 4, 0, 4, IAID), REPLY,
+			 LIST(O_SERVER, DONE, 0, 4, 0, 19, IAID, NOT_YOURS, O_CLIENT));
 		assert_false(b.gave);
 		bench_end(&b, 0);
 	}
@@ -263,6 +267,86 @@ static void what_is_not_given(void **state)
 	b.cfg.address = ip("::");
 	EXCHANGE(&b, SOLICIT, LIST(O_CLIENT, O_IA), ADVERTISE,
 		 LIST(O_SERVER, 0, 3, 0, 36, IAID, FOREVER, FOREVER, NO_ADDRESS, O_CLIENT));
+	bench_end(&b, 0);
+}
+
+/* What of a message goes beyond what is kept. */
+static void more_than_is_kept(void **state)
+{
+	static const uint8_t head[] = {REBIND, XID, O_CLIENT}, ia[] = {O_IA};
+	static const uint8_t other[] = {O_ADDRESS(OTHER, NEVER, NEVER)};
+	enum { ADDRESSES = 9, ASSOCIATIONS = 20 };
+	uint8_t m[sizeof(head) + ASSOCIATIONS * sizeof(ia) + ADDRESSES * sizeof(other)];
+	size_t len = sizeof(head);
+	struct reply r;
+	struct bench b;
+
+	(void)state;
+	bench_init(&b);
+	memcpy(m, head, sizeof(head));
+	for (int i = 0; i < ASSOCIATIONS; i++, len += sizeof(ia))
+		memcpy(m + len, ia, sizeof(ia));
+	r = ask_at(&b, "fe80::7", "ff02::1:2", m, len);
+	/* One with the address, seven with a status. */
+	assert_int_equal(r.p.payload_len, 4 + 18 + 44 + 7 * 40 + 14);
+
+	len = sizeof(head) + sizeof(ia);
+	for (int i = 0; i < ADDRESSES; i++, len += sizeof(other))
+		memcpy(m + len, other, sizeof(other));
+	m[sizeof(head) + 2] = (12 + ADDRESSES * sizeof(other)) >> 8;
+	m[sizeof(head) + 3] = (12 + ADDRESSES * sizeof(other)) & 0xff;
+	r = ask_at(&b, "fe80::7", "ff02::1:2", m, len);
+	assert_int_equal(r.p.payload_len, 4 + 18 + 44 + 4 * 28 + 14);
+	bench_end(&b, 0);
+}
+
+/* RFC 8415 11.1: 128 bytes behind the type. */
+static void longest_identifier(void **state)
+{
+	uint8_t m[4 + 4 + 131] = {INFORMATION, XID, 0, 1, 0, 130};
+	struct reply r;
+	struct bench b;
+
+	(void)state;
+	bench_init(&b);
+	r = ask_at(&b, "fe80::7", "ff02::1:2", m, sizeof(m) - 1);
+	assert_int_equal(r.p.payload_len, 4 + 18 + 4 + 130);
+	m[7] = 131;
+	is_silent(&b, m, sizeof(m));
+	bench_end(&b, 1);
+}
+
+/* A name of len bytes. */
+static void make_name(char *name, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		name[i] = i % 60 == 59 ? '.' : 'x';
+	name[len] = 0;
+}
+
+/* The option that fills the message to its last byte, and the one that would go beyond it. */
+static void full_message(void **state)
+{
+	static const uint8_t m[] = {INFORMATION, XID};
+	char longest[254], last[254];
+	struct reply r;
+	struct bench b;
+
+	(void)state;
+	bench_init(&b);
+	make_name(longest, 253);
+	for (int i = 0; i < 4; i++)
+		b.cfg.search[i] = longest;
+	b.cfg.search[4] = last;
+	b.cfg.search_count = 5;
+	b.cfg.fqdn = "a.b"; /* 10 bytes as an option */
+	make_name(last, 1232 - (4 + 18) - (4 + 4 * 255) - 10 - 2);
+	r = ask_at(&b, "fe80::7", "ff02::1:2", m, sizeof(m));
+	assert_int_equal(r.p.payload_len, 1232);
+	assert_int_equal(r.len, 14 + 1280);
+	make_name(last, strlen(last) + 1);
+	r = ask_at(&b, "fe80::7", "ff02::1:2", m, sizeof(m));
+	assert_int_equal(r.p.payload_len, 1232 - 9);
 	bench_end(&b, 0);
 }
 
@@ -324,6 +408,7 @@ static void discarded(void **state)
 {
 	static const uint8_t request[] = {REQUEST, XID, O_CLIENT, O_SERVER, O_IA};
 	static const uint8_t solicit[] = {SOLICIT, XID, O_CLIENT, O_IA};
+	static const uint8_t information[] = {INFORMATION, XID, O_CLIENT};
 	struct reply r;
 	struct bench b;
 	unsigned bad = 0;
@@ -354,6 +439,10 @@ static void discarded(void **state)
 	BAD(SOLICIT, XID, O_CLIENT, 0, 4, 0, 3, 1, 2, 3);
 	BAD(SOLICIT, XID, O_CLIENT, 0, 3, 0, 16, IAID, NEVER, NEVER, 0, 5, 0, 24);
 	BAD(SOLICIT, XID, O_CLIENT, O_IA, 0, 39, 0, 0);
+	BAD(SOLICIT, XID, O_CLIENT, 0, 3, 0, 36, IAID, NEVER, NEVER, 0, 5, 0, 20, ADDRESS, NEVER);
+	BAD(REQUEST, XID, O_CLIENT, 0, 2, 0, 15, 0, 1, 0, 1, 1, 2, 3, 4, OUR_MAC, 0, O_IA);
+	BAD(REQUEST, XID, O_CLIENT, 0, 2, 0, 13, 0, 1, 0, 1, 1, 2, 3, 4, 0x9a, 0x55, 0x9a, 0x55,
+	    0x9a, O_IA);
 	for (size_t len = 0; len < sizeof(solicit); len++) {
 		if (len == 4 + 14) /* whole, and without anything to give */
 			continue;
@@ -364,12 +453,14 @@ static void discarded(void **state)
 	assert_int_equal(r.len, 0);
 	r = ask_at(&b, "fe80::7", "fe80::1", solicit, sizeof(solicit));
 	assert_int_equal(r.len, 0);
+	r = ask_at(&b, "fe80::7", "fe80::1", information, sizeof(information));
+	assert_int_equal(r.len, 0);
 	r = ask_at(&b, "fe80::7", "fe80::2", request, sizeof(request));
 	assert_int_equal(r.len, 0);
 	r = ask_at(&b, "fe80::7", "fe80::1", request, sizeof(request));
 	assert_int_equal(r.p.payload[4 + 18 + 5], 5); /* UseMulticast */
 	assert_false(b.gave);
-	bench_end(&b, bad + 3);
+	bench_end(&b, bad + 4);
 }
 
 int main(void)
@@ -380,6 +471,8 @@ int main(void)
 	    cmocka_unit_test(confirm),           cmocka_unit_test(given_back),
 	    cmocka_unit_test(what_is_not_given), cmocka_unit_test(configuration),
 	    cmocka_unit_test(long_search_list),  cmocka_unit_test(discarded),
+	    cmocka_unit_test(more_than_is_kept), cmocka_unit_test(longest_identifier),
+	    cmocka_unit_test(full_message),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,10 +84,12 @@ static void soon_then_seldom(void **state)
 
 	(void)state;
 	bench_init(&b);
-	ra_start(b.ra, now);
-	assert_in_range(wait_for_next(&b, &now), 0, USEC_SEC);
-	for (int i = 0; i < 2; i++)
-		assert_in_range(wait_for_next(&b, &now), 3 * USEC_SEC, 16 * USEC_SEC);
+	for (int guest = 0; guest < 100; guest++) {
+		ra_start(b.ra, now);
+		assert_in_range(wait_for_next(&b, &now), 0, USEC_SEC);
+		for (int i = 0; i < 2; i++)
+			assert_in_range(wait_for_next(&b, &now), 3 * USEC_SEC, 16 * USEC_SEC);
+	}
 	for (int i = 0; i < 200; i++) {
 		usec_t waited = wait_for_next(&b, &now);
 
