@@ -47,8 +47,8 @@ class Fresh:
         self.process = self.bed.passt_bg(f"{kind}{args}")
         return self.process
 
-    def machine(self, device=""):
-        m = Machine(self.bed, self.link, self.process.path, device)
+    def machine(self, device="", **more):
+        m = Machine(self.bed, self.link, self.process.path, device, **more)
         self.machines.append(m)
         return m
 

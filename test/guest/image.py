@@ -114,8 +114,8 @@ def image():
     vmlinuz, initramfs = OUT / "vmlinuz", OUT / "initramfs"
     with open(OUT / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        sources = [*HERE.glob("*"), ROOT / "build/test/nettool"]
-        if not initramfs.exists() or initramfs.stat().st_mtime < max(s.stat().st_mtime for s in sources if s.is_file()):
+        sources = [HERE / "image.py", HERE / "agent.c", HERE / "init.sh", ROOT / "build/test/nettool"]
+        if not initramfs.exists() or initramfs.stat().st_mtime < max(s.stat().st_mtime for s in sources):
             _make(vmlinuz, initramfs)
     for path in (vmlinuz, initramfs):
         path.chmod(0o644)

@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from netbed import HOST, NETTOOL, PEER, fd_count, wait_until
+from netbed import HOST, NETTOOL, PEER, PYTHON, fd_count, wait_until
 
 MB = 1 << 20
 
@@ -17,26 +17,26 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def serves_ssh_port(vm):
-    vm.run("nettool serve 22 1 >/dev/null 2>&1 &")
-    wait_until(lambda: ":22 " in vm.run("netstat -lnt").out, 20, "a server in the virtual machine")
-
-
 def test_killed_and_replaced(fresh):
-    """The next virtual machine finds the same passt, and costs it no more than the first."""
+    """The next virtual machine finds the same passt. What the first left open ends when the next answers for it, and passt has no
+    more descriptors than at first."""
     passt = fresh.passt("-t 2022:22")
-    counts = []
-    for _ in range(3):
-        vm = fresh.machine().booted()
-        vm.lease()
-        serves_ssh_port(vm)
-        fresh.bed.peer([NETTOOL, "both", HOST[4], 2022, MB, MB, 0])
-        vm.run(f"ping -c1 -W5 {PEER[4]}")
-        counts.append(fd_count(passt.pid))
-        vm.kill(signal.SIGKILL)
-        vm.qemu.wait()
-        wait_until(lambda: "Client gone" in passt.err.split("accepted")[-1], 10, "passt notes that it has gone")
-    assert passt.running() and max(counts) <= counts[0] + 3, counts  # ping flows of those before last a minute
+    vm = fresh.machine().booted()
+    before = fd_count(passt.pid)
+    vm.lease()
+    vm.serve()
+    clients = [fresh.bed.peer_bg([NETTOOL, "stream", HOST[4], 2022, "up", 600, 5]) for _ in range(2)]
+    wait_until(lambda: fd_count(passt.pid) >= before + 10 and received(fresh.bed) > MB, 20, "ten connections with data")
+    vm.kill(signal.SIGKILL)
+    vm.qemu.wait()
+    wait_until(lambda: "Client gone" in passt.err, 10, "passt notes that it has gone")
+    vm = fresh.machine().booted()
+    vm.lease()
+    for client in clients:
+        client.wait(60)
+    vm.serve()
+    fresh.bed.peer([NETTOOL, "both", HOST[4], 2022, MB, MB, 0])
+    wait_until(lambda: fd_count(passt.pid) <= before, 20, "passt closes what it had opened")
 
 
 def test_second_is_turned_away(fresh):
@@ -59,14 +59,37 @@ def test_one_off(fresh):
     assert passt.wait() == 0 and not passt.path.exists()
 
 
+# A connection of its own, opened before and answered after; nettool's own clients open several.
+EARLY = r"""
+import socket, sys
+s = socket.create_connection((sys.argv[1], 2022), 10)
+s.sendall(b"hello")
+print("connected", flush=True)
+s.settimeout(40)
+got = b""
+while len(got) < 5:
+    part = s.recv(5 - len(got))
+    assert part, "closed"
+    got += part
+print(got.decode(), flush=True)
+"""
+
+
 def test_forward_before_there_is_an_address(fresh):
-    """A client that comes before the guest has a lease is served as soon as it has, or is told soon; it never hangs."""
-    fresh.passt("-t 2022:22")
+    """A connection that comes before the guest has an address is served as soon as it has the one that passt leases; datagrams
+    afterwards, too."""
+    fresh.passt("-t 2022:22 -u 2053:22")
     vm = fresh.machine().booted()
-    serves_ssh_port(vm)
-    client = fresh.bed.peer_bg(["sh", "-c", f"until {NETTOOL} both {HOST[4]} 2022 1000 1000 0; do sleep 0.1; done; echo served"])
+    vm.serve()
+    clients = [fresh.bed.peer_bg([PYTHON, "-c", EARLY, HOST[f]], ready="^connected") for f in (4, 6)]
+    datagram = fresh.bed.peer([NETTOOL, "udp-echo", HOST[4], 2053, 100], check=False)
+    assert datagram.rc == 1 and "no answer" in datagram.err, datagram
     vm.lease()
-    client.wait_line("served", 40)
+    vm.lease6()
+    for client in clients:
+        client.wait_line("^hello", 40)
+    for f in (4, 6):
+        fresh.bed.peer([NETTOOL, "udp-echo", HOST[f], 2053, 100])
 
 
 def test_stopped_machine(fresh):
@@ -74,7 +97,7 @@ def test_stopped_machine(fresh):
     passt = fresh.passt("-t 2022:22")
     vm = fresh.machine().booted()
     vm.lease()
-    serves_ssh_port(vm)
+    vm.serve()
     transfer = fresh.bed.peer_bg([NETTOOL, "both", HOST[4], 2022, 40 * MB, 10 * MB, 0])
     wait_until(lambda: received(fresh.bed) > MB, 20, "data under way")
     vm.kill(signal.SIGSTOP)
@@ -109,7 +132,7 @@ def test_offloads(fresh, device, offloads):
     used = offloads and fresh.link == "vhost-user"
     assert ("tcp-segmentation-offload: on" in features) == used, features
     assert ("tx-checksumming: on" in features) == used
-    serves_ssh_port(vm)
+    vm.serve()
     fresh.bed.peer([NETTOOL, "both", HOST[4], 2022, 4 * MB, 4 * MB, 0])
     sizes = {"up": 0, "down": 0}
     data, at = pcap.read_bytes(), 24
@@ -124,7 +147,11 @@ def test_offloads(fresh, device, offloads):
 
 
 def test_mtu(fresh):
-    fresh.passt("-m 4000")
+    """By DHCP and by router advertisement; the default is in test_lease."""
+    fresh.passt("-m 1400")
     vm = fresh.machine().booted()
+    vm.run("ip link set eth0 up; until [ $(cat /proc/sys/net/ipv6/conf/eth0/mtu) = 1400 ]; do sleep 0.05; done", timeout=20)
+    assert "mtu 1500" in vm.run("ip link show dev eth0").out
     vm.lease()
-    assert "mtu 4000" in vm.run("ip link show dev eth0").out
+    assert "mtu 1400" in vm.run("ip link show dev eth0").out
+    vm.run(f"ping -c1 -W5 -M do -s 1372 {PEER[4]} && ping -c1 -W5 -M do -s 1352 {PEER[6]}")

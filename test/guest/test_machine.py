@@ -4,7 +4,7 @@ import hashlib
 import re
 
 import pytest
-from netbed import GATEWAY, HOST, NETTOOL, PEER, PYTHON, tool_path, wait_until
+from netbed import GATEWAY, HOST, NETTOOL, PEER, PYTHON, tool_path
 
 MB = 1 << 20
 SIZE = 50 * MB
@@ -95,11 +95,12 @@ def test_download(vm, sums, family):
     assert got == want
 
 
-def test_host_loopback_by_the_gateway(vm):
-    """A server on the host's 127.0.0.1 alone."""
-    server = vm.bed.host_bg([PYTHON, "-c", SUMS.replace('("::", 7000)', '("::ffff:127.0.0.1", 7000)')], ready="^ready")
+@pytest.mark.parametrize("family, loopback", [(4, "::ffff:127.0.0.1"), (6, "::1")])
+def test_host_loopback_by_the_gateway(vm, family, loopback):
+    """A server on the host's loopback alone, by the address of the host's gateway."""
+    server = vm.bed.host_bg([PYTHON, "-c", SUMS.replace('("::", 7000)', f'("{loopback}", 7000)')], ready="^ready")
     try:
-        assert vm.run(f"printf '3\\nabc' | nc {GATEWAY[4]} 7000").out == hashlib.sha256(b"abc").hexdigest()
+        assert vm.run(f"printf '3\\nabc' | nc {GATEWAY[family]} 7000").out == hashlib.sha256(b"abc").hexdigest()
     finally:
         server.stop()
 
@@ -114,19 +115,32 @@ def test_many_connections(vm):
         server.stop()
 
 
-def listening(vm, port, proto="t"):
-    wait_until(lambda: f":{port} " in vm.run(f"netstat -ln{proto}").out, 20, f"a server at {port} in the virtual machine")
+@pytest.fixture(scope="module")
+def server(vm):
+    vm.serve()
+    vm.run(f"ping -c1 -W5 {PEER[6]}")  # forwards aim at the address that it made itself once it has sent from it
 
 
+@pytest.mark.parametrize("family", [4, 6])
 @pytest.mark.parametrize("where", ["loopback", "host", "peer"])
-def test_forwarded_port(vm, where):
-    vm.run("pidof nettool >/dev/null || (nettool serve 22 1 >/dev/null 2>&1 &)")
-    listening(vm, 22)
-    run = vm.bed.peer if where == "peer" else vm.bed.host
-    run([NETTOOL, "both", "127.0.0.1" if where == "loopback" else HOST[4], 2022, MB, MB, 0])
+def test_forwarded_port(vm, server, family, where):
+    address = {4: "127.0.0.1", 6: "::1"}[family] if where == "loopback" else HOST[family]
+    (vm.bed.peer if where == "peer" else vm.bed.host)([NETTOOL, "both", address, 2022, MB, MB, 0])
 
 
-def test_forwarded_datagrams(vm):
-    vm.run("pidof nettool >/dev/null || (nettool serve 22 1 >/dev/null 2>&1 &)")
-    listening(vm, 22)
-    vm.bed.peer([NETTOOL, "udp-echo", HOST[4], 2053, 5, 1400, 9000])
+@pytest.mark.parametrize("family", [4, 6])
+def test_forwarded_datagrams(vm, server, family):
+    vm.bed.peer([NETTOOL, "udp-echo", HOST[family], 2053, 5, 1400, 9000])
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_many_forwarded_connections(vm, server, family):
+    """200 at once, each with data both ways."""
+    vm.bed.peer([NETTOOL, "parallel", HOST[family], 2022, 200], timeout=120)
+
+
+def test_another_dhcp_client(vm):
+    """dhcpcd asks by DHCP and DHCPv6, and shows what it would set up."""
+    out = vm.run("timeout 40 dhcpcd -T -4 -c /bin/env eth0; timeout 40 dhcpcd -T -6 -c /bin/env eth0", timeout=90, check=False).out
+    assert f"new_ip_address={HOST[4]}" in out and f"new_routers={GATEWAY[4]}" in out, out
+    assert f"new_dhcp6_ia_na1_ia_addr1={HOST[6]}" in out, out
