@@ -3,7 +3,6 @@
  * (filter.c). */
 #include <fcntl.h>
 #include <linux/if_tun.h>
-#include <linux/sockios.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -102,9 +101,6 @@ static const struct profile_call engine[] = {
     CALL_EQ(fcntl, 1, F_SETFL),
     CALL_EQ(fcntl, 1, F_GETFD),
     CALL_EQ(fcntl, 1, F_SETFD),
-    /* Bytes waiting in and out of a socket. */
-    CALL_EQ(ioctl, 1, SIOCINQ),
-    CALL_EQ(ioctl, 1, SIOCOUTQ),
     /* Log file: cut from the front (either way); it and the capture are flushed at the end. */
     CALL(lseek),
     CALL(pread64),

@@ -5,19 +5,18 @@
  * hang-up of a socket whose last bytes wait for a slow reader can't make the loop spin.
  *
  * Corking. TCP holds a last partial segment back for up to 200 ms if it was written with
- * SPLICE_F_MORE, so MORE is given only when SIOCINQ says that bytes follow. Bulk through small
- * pipes needs it to make large segments. A write asks for exactly what the pipe has, so that the
- * kernel expects no more of its own accord. Setting TCP_NODELAY, even again, pushes what is held
- * (tcp(7): "setting this option forces an explicit flush of pending output").
+ * SPLICE_F_MORE, which bulk through small pipes needs to make large segments. MORE is given when a
+ * read filled the pipe, so that more is likely; whatever the reason that nothing comes then, what
+ * is held is pushed at once: setting TCP_NODELAY, even again, does that (tcp(7): "setting this
+ * option forces an explicit flush of pending output"). A write asks for exactly what the pipe has,
+ * so that the kernel expects no more of its own accord.
  */
 #include "tcp/tcp_splice.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,10 +38,9 @@ struct end {
 /* From end[i] to end[!i]. */
 struct way {
 	struct pipe pipe;
-	size_t held;    /* bytes in the pipe */
-	size_t follows; /* bytes that are known to be in the source, behind those */
-	bool more;      /* to be said of the bytes in the pipe */
-	bool corked;    /* was said of bytes now written, and none have followed yet */
+	size_t held; /* bytes in the pipe */
+	bool more;   /* to be said of the bytes in the pipe */
+	bool corked; /* was said of bytes now written, and none have followed yet */
 	bool eof, done;
 };
 
@@ -166,36 +164,15 @@ static void push(struct tcp_splice *s, struct way *w, const struct end *to)
 	(void)setsockopt(to->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-static size_t queued(struct tcp_splice *s, const struct end *from)
+/* After a read: more is promised when the pipe was what limited it, which keeps segments large
+ * however small the pipe is. If the promise is not kept, push() comes. A message that fits the pipe
+ * well costs no call more. */
+static void look_ahead(struct way *w, struct end *from)
 {
-	int n = 0;
-
-	s->counts.queries++;
-	return ioctl(from->source.fd, SIOCINQ, &n) < 0 || n < 0 ? 0 : (size_t)n;
-}
-
-/* After a read: does anything follow? Asked only when the pipe was the limit and nothing is known
- * from before, so that a message that fits the pipe costs no call, and bulk few. */
-static void look_ahead(struct tcp_splice *s, struct way *w, struct end *from)
-{
-	size_t nearly_full = w->pipe.size - w->pipe.size / 10;
-	bool drained = false;
-
-	w->follows -= w->held < w->follows ? w->held : w->follows;
-	if (s->cfg.more_by_size) {
-		w->more = w->held >= nearly_full;
-		return;
-	}
-	if (!w->follows && w->held >= nearly_full) {
-		w->follows = queued(s, from);
-		drained = !w->follows;
-	} else if (w->held < w->pipe.slots) {
-		drained = true; /* since each slot in use has a byte at least */
-	}
-	w->more = w->follows > 0;
-	/* Whatever comes from now on is a new edge, but of an end or an urgent mark the edge has
-	 * told already. */
-	if (drained && !from->last && !from->urgent)
+	w->more = w->held >= w->pipe.size - w->pipe.size / 10;
+	/* The source is drained, since each slot in use has a byte at least. Whatever comes from
+	 * now on is a new edge, but of an end or an urgent mark the edge has told already. */
+	if (w->held < w->pipe.slots && !from->last && !from->urgent)
 		from->readable = false;
 }
 
@@ -230,7 +207,6 @@ static int read_some(struct splice_flow *f, int i)
 		n = take_urgent(w, from);
 	if (n == -EAGAIN) {
 		s->counts.reads_dry++;
-		w->follows = 0;
 		from->readable = from->urgent = false;
 		return 0;
 	}
@@ -241,7 +217,7 @@ static int read_some(struct splice_flow *f, int i)
 		return 0;
 	}
 	w->held = (size_t)n;
-	look_ahead(s, w, from);
+	look_ahead(w, from);
 	return 0;
 }
 

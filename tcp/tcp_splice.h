@@ -11,18 +11,17 @@ struct tcp_splice;
 
 struct tcp_splice_config {
 	unsigned flows_max;
-	/* For tests. pipe_size: bytes of every pipe, 0 for the most the kernel gives.
-	 * more_by_size: SPLICE_F_MORE whenever a read took nearly a whole pipe, whether or not more
-	 * is known to follow. no_push: what is held back so is not pushed. */
+	/* For tests. pipe_size: bytes of every pipe, 0 for the most the kernel gives. no_push: what
+	 * is held back by SPLICE_F_MORE is not pushed. */
 	size_t pipe_size;
-	bool more_by_size, no_push;
+	bool no_push;
 };
 
 /* What was done so far, and what there is now. */
 struct tcp_splice_counts {
 	size_t flows;
 	unsigned pipes_used, pipes_idle;
-	uint64_t reads, reads_dry, writes, writes_dry, queries, pushes; /* system calls */
+	uint64_t reads, reads_dry, writes, writes_dry, pushes; /* system calls */
 };
 
 /* loop and sides outlive the tcp_splice. Must be called before the process is confined to its
