@@ -102,6 +102,10 @@ static void handle_udp(struct stack *s, const struct packet *p, usec_t now)
 
 static void handle_icmp(struct stack *s, const struct packet *p, usec_t now)
 {
+	struct ip_addr own;
+
+	if (!ip_is_v4(&p->ip.dst) && ndp_probed(p, &own))
+		nat_guest_learn(&s->guest, &s->cfg.nat, &own);
 	if (s->cfg.ndp_on && !ip_is_v4(&p->ip.dst) && ndp_input(s->tap, &s->cfg.ndp, p))
 		return;
 	if (s->tcp && tcp_icmp_input(s->tcp, p))

@@ -239,6 +239,19 @@ static bool is_right(const struct packet *p)
 	return options_right(c, has_source);
 }
 
+bool ndp_probed(const struct packet *p, struct ip_addr *address)
+{
+	struct ip_addr target;
+
+	if (p->icmp.type != ND_NS || !ip_is_unspecified(&p->ip.src) || !is_right(p))
+		return false;
+	target = ip_from_v6(p->payload);
+	if (!ip_is_unicast(&target) || ip_is_loopback(&target) || ip_is_v4(&target))
+		return false;
+	*address = target;
+	return true;
+}
+
 bool ndp_input(struct tap *t, const struct ndp_config *cfg, const struct packet *p)
 {
 	if (p->icmp.type < ND_RS || p->icmp.type > ND_REDIRECT)

@@ -26,6 +26,11 @@ struct ndp_config {
 /* Handles ICMPv6 types 133 to 137; true if the packet was one of them (handled or dropped). */
 bool ndp_input(struct tap *t, const struct ndp_config *cfg, const struct packet *p);
 
+/* A guest that takes an address probes for others who have it first (RFC 4862 5.4.2): true for such a
+ * probe of an address that a host may have, with that in *address. Not every guest sends from its
+ * address before something is sent to it. */
+bool ndp_probed(const struct packet *p, struct ip_addr *address);
+
 /* Sends a router advertisement to all nodes (ff02::1). */
 void ndp_advertise(struct tap *t, const struct ndp_config *cfg);
 

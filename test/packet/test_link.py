@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the link itself answers: ARP, neighbour discovery, router advertisements. And what happens to frames that are none of that."""
 import pytest
-from scapy.layers.inet import ICMP, UDP
+from scapy.layers.inet import ICMP, TCP, UDP
 from scapy.layers.inet6 import (ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6ND_RS, ICMPv6NDOptDNSSL,
                                 ICMPv6NDOptDstLLAddr, ICMPv6NDOptMTU, ICMPv6NDOptPrefixInfo, ICMPv6NDOptRDNSS,
                                 ICMPv6NDOptSrcLLAddr, IPv6)
@@ -107,6 +107,16 @@ def test_neighbour_without_answer(vm, packet):
     vm.guest.forget()
     vm.guest.send(packet)
     vm.guest.quiet(is_na)
+
+
+def test_address_that_was_probed(start):
+    """A guest that gave itself an address and has not sent anything from it is reached at that address all the same (RFC 4862
+    5.4.2 has it probe for duplicates first)."""
+    vm = start("-t 5001")
+    vm.guest.send(solicit("2001:db8:9::55", "::", "ff02::1:ff00:55", option=False))
+    vm.guest.wait_served()
+    vm.connect(6, 5001)
+    vm.guest.expect(lambda f: TCP in f and f[TCP].flags == "S" and f[IPv6].dst == "2001:db8:9::55", what="SYN to that address")
 
 
 # ---- router advertisements ------------------------------------------------------------------------------------------

@@ -425,6 +425,48 @@ static void our_solicitation_goes_to_its_target(void **state)
 	tap_free(b.tap);
 }
 
+/* RFC 4862 5.4.2: hop limit 255 and no source, or it is no probe. */
+static void probes_tell_addresses(void **state)
+{
+	static const struct {
+		struct message m;
+		const char *target, *told;
+	} rows[] = {
+	    {{"::", "ff02::1:ff00:55", 135, 0, 255, NULL, 16}, "2001:db8::55", "2001:db8::55"},
+	    {{"::", "ff02::1:ff00:55", 135, 0, 255, NULL, 16}, "fe80::55", "fe80::55"},
+	    {{"2001:db8::2", "ff02::1:ff00:55", 135, 0, 255, NULL, 16}, "2001:db8::55", NULL},
+	    {{"::", "ff02::1:ff00:55", 135, 0, 254, NULL, 16}, "2001:db8::55", NULL},
+	    {{"::", "ff02::1:ff00:55", 135, 0, 255, NULL, 15}, "2001:db8::55", NULL},
+	    {{"::", "ff02::1:ff00:55", 136, 0, 255, NULL, 16}, "2001:db8::55", NULL},
+	    {{"::", "ff02::1:ff00:55", 135, 0, 255, NULL, 16}, "::", NULL},
+	    {{"::", "ff02::1:ff00:55", 135, 0, 255, NULL, 16}, "::1", NULL},
+	    {{"::", "ff02::1:ff00:55", 135, 0, 255, NULL, 16}, "::ffff:192.0.2.1", NULL},
+	    {{"::", "ff02::1:ff00:55", 135, 0, 255, NULL, 16}, "ff02::1", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct message *m = &rows[i].m;
+		struct ip_header h = {.src = ip(m->src),
+				      .dst = ip(m->dst),
+				      .proto = IPPROTO_ICMPV6,
+				      .ttl = m->hop_limit};
+		struct ip_addr target = ip(rows[i].target), own = ip_any[IP_V6];
+		static const struct offload none;
+		uint8_t frame[2000];
+		size_t len = put_icmp(frame, &h, m->type, 0, 0, target.b, m->len);
+		struct edge e = edge_copy(frame, len);
+		enum drop_reason why;
+		struct packet p;
+		char buf[IP_TEXT_MAX];
+
+		assert_int_equal(packet_parse(e.data, len, &none, &p, &why), 0);
+		assert_int_equal(ndp_probed(&p, &own), rows[i].told != NULL);
+		assert_string_equal(ip_format(&own, buf), rows[i].told ? rows[i].told : "::");
+		edge_free(&e);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -439,6 +481,7 @@ int main(void)
 	    cmocka_unit_test(router_solicitation_gets_an_advertisement),
 	    cmocka_unit_test(advertisement_never_outgrows_its_packet),
 	    cmocka_unit_test(our_solicitation_goes_to_its_target),
+	    cmocka_unit_test(probes_tell_addresses),
 	};
 
 	return cmocka_run_group_tests_name("neighbour", tests, NULL, NULL);
