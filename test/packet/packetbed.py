@@ -17,7 +17,7 @@ from scapy.config import conf  # noqa: E402
 
 conf.ipv6_enabled = True
 from scapy.layers.inet import IP  # noqa: E402
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment  # noqa: E402
+from scapy.layers.inet6 import ICMPv6ND_RA, IPv6, IPv6ExtHdrFragment  # noqa: E402
 from scapy.layers.l2 import ARP, Ether  # noqa: E402
 
 from netbed import HOST, PASTA, PEER, args_of, reachable, wait_until  # noqa: E402
@@ -171,8 +171,10 @@ class Guest:
             # From now on passt knows where frames go; those sent before are judged by then, too.
             self.checked = mac_bytes(self.mac)
 
-    def quiet(self, match=lambda f: True, wait=0.0):
-        """Fails if a frame for which match is true is there, or comes while wait and a round trip last."""
+    def quiet(self, match=None, wait=0.0):
+        """Fails if a frame for which match is true is there, or comes while wait and a round trip last. Without match any frame
+        but the advertisements that come unasked (RFC 4861 6.2.4)."""
+        match = match or (lambda f: not (ICMPv6ND_RA in f and f[IPv6].dst == "ff02::1"))
         end = time.monotonic() + wait
         self.round_trip()
         while (left := end - time.monotonic()) > 0:
