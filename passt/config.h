@@ -38,7 +38,8 @@ struct config {
 	unsigned stats_seconds; /* --stats, or 0 */
 	const char *log_file, *pcap, *pid_file;
 	size_t log_size;
-	const char *runas; /* as given; looked up later */
+	const char *runas;     /* as given; looked up later */
+	const char *conf_path; /* or NULL; reserved for a control socket */
 
 	const char
 	    *deprecated[CONFIG_DEPRECATED_MAX]; /* options given that have no effect or no future */
@@ -96,8 +97,8 @@ struct config_input {
 int config_parse(const struct config_input *in, struct config *out, char error[CONFIG_ERROR_MAX],
 		 bool *usage) must_check;
 
-/* Says what is doubtful, though no error, about a command line: deprecated options, an MTU too
- * small for a family. */
+/* Says what is doubtful, though no error, about a command line: deprecated options, a control
+ * socket that there will not be, an MTU too small for a family. */
 void config_log_warnings(const struct config *cfg);
 
 /* Usage: a line for each way to call this program. Help: usage and the option rows. Version: name,

@@ -71,6 +71,10 @@ void config_log_warnings(const struct config *cfg)
 {
 	for (unsigned i = 0; i < cfg->deprecated_count; i++)
 		log_warn("--%s is deprecated", cfg->deprecated[i]);
+	if (cfg->conf_path)
+		log_warn("--conf-path %s: there is no control socket yet, forwarding stays as it "
+			 "is at start",
+			 cfg->conf_path);
 	if (cfg->mtu && cfg->mtu < MTU_MIN_V4 && cfg->family[IP_V4].on)
 		log_warn("--mtu %u: IPv4 needs %d at least", cfg->mtu, MTU_MIN_V4);
 	if (cfg->mtu && cfg->mtu < MTU_MIN_V6 && cfg->family[IP_V6].on)

@@ -87,7 +87,6 @@ static int look_at_host(struct instance *in)
 		log_warn("Can't read /etc/resolv.conf: %s", strerror(-r));
 	plan_make(cfg, in->host, &resolver, &in->plan);
 	in->plan.dhcpv6.duid_time = seconds_since_2000();
-	report_warnings(cfg, &in->plan);
 	return 0;
 }
 
@@ -395,15 +394,20 @@ int instance_run(const struct config *cfg, const char *ident)
 		log_err("--runas %s: %s", cfg->runas ? cfg->runas : "nobody", strerror(-r));
 		return r;
 	}
+	if (cfg->program == PROGRAM_PASST)
+		vm_hold_signals();
 	r = look_at_host(&in);
 	if (!r)
 		r = files_open(cfg, ident, &in.files);
 	if (!r)
 		r = in.kind->open(&in);
-	if (!r)
-		r = open_ports(&in);
 	if (!r) {
-		report_plan(cfg, &in.plan, has_command(&in) ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+		report_warnings(cfg, &in.plan);
+		r = open_ports(&in);
+	}
+	if (!r) {
+		report_plan(cfg, &in.plan, in.vm ? vm_socket_path(in.vm) : NULL,
+			    has_command(&in) ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
 		forget_host(&in);
 		r = run(&in);
 	}

@@ -27,7 +27,7 @@ const struct option_row option_rows[] = {
 	{0, "runas", "UID|UID:GID|LOGIN|LOGIN:GROUP", WHERE_BOTH, option_name,
 	 "Whom to become if started as root\ndefault: nobody", CFG(runas), 255},
 	{'p', "pcap", "FILE", WHERE_BOTH, option_path, "Capture the guest's traffic to a file", CFG(pcap), PATH_MAX - 1},
-	{'c', "conf-path", "PATH", WHERE_BOTH, option_no_effect, "No effect yet: there is no control socket", 0, 0},
+	{'c', "conf-path", "PATH", WHERE_BOTH, option_path, "No effect yet: there is no control socket", CFG(conf_path), 107},
 	{0, "chroot-fallback", NULL, WHERE_BOTH, option_no_effect,
 	 "No effect: without the right to an empty root the program\ngoes on without, and says so", 0, 0},
 	{'P', "pid", "FILE", WHERE_BOTH, option_path, "Write own process ID to a file when ready", CFG(pid_file), PATH_MAX - 1},

@@ -108,11 +108,9 @@ static void report_guest(const struct config *cfg, const struct plan *plan, enum
 }
 
 /* How a virtual machine gets here. */
-static void report_qemu(const struct config *cfg, enum log_level level)
+static void report_qemu(const char *path, bool vhost_user, enum log_level level)
 {
-	const char *path = cfg->socket_path ? cfg->socket_path : "PATH";
-
-	if (cfg->vhost_user)
+	if (vhost_user)
 		log_at(level,
 		       "QEMU: -object memory-backend-memfd,id=m,size=RAM,share=on -machine "
 		       "memory-backend=m -chardev socket,id=c,path=%s "
@@ -125,12 +123,13 @@ static void report_qemu(const struct config *cfg, enum log_level level)
 		       path);
 }
 
-void report_plan(const struct config *cfg, const struct plan *plan, enum log_level level)
+void report_plan(const struct config *cfg, const struct plan *plan, const char *socket_path,
+		 enum log_level level)
 {
 	if (!cfg->splice_only)
 		report_guest(cfg, plan, level);
 	report_rules(&cfg->ports[FORWARD_HOST], "Ports forwarded from the host", level);
 	report_rules(&cfg->ports[FORWARD_NS], "Ports forwarded from the namespace", level);
-	if (cfg->program == PROGRAM_PASST && cfg->fd < 0)
-		report_qemu(cfg, level);
+	if (socket_path)
+		report_qemu(socket_path, cfg->vhost_user, level);
 }

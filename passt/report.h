@@ -9,7 +9,9 @@
 /* Warnings on name servers and the local mode note; always shown. */
 void report_warnings(const struct config *cfg, const struct plan *plan);
 
-/* The start block, at the given level. */
-void report_plan(const struct config *cfg, const struct plan *plan, enum log_level level);
+/* The start block, at the given level. socket_path: where a virtual machine is to connect to, or
+ * NULL. */
+void report_plan(const struct config *cfg, const struct plan *plan, const char *socket_path,
+		 enum log_level level);
 
 #endif

@@ -26,6 +26,7 @@ struct vm {
 	struct loop_source breaks;   /* those that have their default effect after that */
 	struct timer retry;
 	struct own_file file;
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* empty: --fd */
 	int first; /* the client of --fd until it is attached, or -1 */
 	bool connected, one_off;
 	vm_attach_fn attach;
@@ -132,8 +133,13 @@ static int listen_for_clients(struct vm *vm, const char *path, const struct sand
 	else if (r < 0)
 		log_err("Can't make UNIX socket %s: %s", addr.sun_path, strerror(-r));
 	else
-		log_info("UNIX socket: %s", addr.sun_path);
+		log_info("UNIX socket: %s", strcpy(vm->path, addr.sun_path));
 	return r;
+}
+
+const char *vm_socket_path(const struct vm *vm)
+{
+	return vm->path[0] ? vm->path : NULL;
 }
 
 static int check_client(int fd)
@@ -273,26 +279,36 @@ static void break_came(struct loop_source *src, uint32_t events, usec_t now)
 	signal_ends(container_of(src, struct vm, breaks));
 }
 
-static int watch_signals(struct vm *vm, struct loop_source *src, int first, int second)
+static sigset_t two_signals(int first, int second)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, first);
 	sigaddset(&set, second);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -errno;
+	return set;
+}
+
+void vm_hold_signals(void)
+{
+	const sigset_t ends = two_signals(SIGTERM, SIGQUIT), breaks = two_signals(SIGINT, SIGHUP);
+
+	(void)sigprocmask(SIG_BLOCK, &ends, NULL);
+	(void)sigprocmask(SIG_BLOCK, &breaks, NULL);
+}
+
+static int watch_signals(struct vm *vm, struct loop_source *src, int first, int second)
+{
+	const sigset_t set = two_signals(first, second);
+
 	src->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return src->fd < 0 ? -errno : loop_add(vm->loop, src, EPOLLIN);
 }
 
 void vm_let_signals_through(void)
 {
-	sigset_t set;
+	const sigset_t set = two_signals(SIGINT, SIGHUP);
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 

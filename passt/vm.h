@@ -10,6 +10,10 @@
 
 struct vm;
 
+/* Before the first file is made: SIGTERM, SIGQUIT, SIGINT and SIGHUP wait until vm_start() watches
+ * them, or for vm_let_signals_through(), so that they end nothing with files left behind. */
+void vm_hold_signals(void);
+
 /* Makes the socket: at the path asked for, or at the first default path that is free. A socket
  * there that nobody answers at is taken for a left-over and replaced; any other file is an error.
  * The socket's file belongs to whom this process is about to become. With --fd there is no socket:
@@ -19,6 +23,9 @@ int vm_open(const struct config *cfg, const struct sandbox_identity *id,
 
 /* Whom a client's descriptor goes to, which takes it over: 0 or negative errno. */
 typedef int (*vm_attach_fn)(void *arg, int fd);
+
+/* Where the socket is, or NULL with --fd. Belongs to vm. */
+const char *vm_socket_path(const struct vm *vm);
 
 /* Takes clients from now on, and signals: SIGTERM, SIGQUIT, SIGINT and SIGHUP end the loop with
  * status 0. 0, or negative errno after a message. */

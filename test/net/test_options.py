@@ -148,6 +148,8 @@ def test_warnings(bed):
     lines = r.err.splitlines()
     assert "--stderr is deprecated" in lines and "--no-copy-addrs is deprecated" in lines, r
     assert "--mtu 60: IPv4 needs 68 at least" in lines and not any("IPv6" in line for line in lines), r
+    r = bed.pasta("--config-net -q -c /tmp/none", "exit 5")
+    assert (r.rc, r.err) == (5, "--conf-path /tmp/none: there is no control socket yet, forwarding stays as it is at start\n"), r
 
 
 @pytest.mark.parametrize("resolv, args, line", [

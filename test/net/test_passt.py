@@ -78,6 +78,21 @@ def test_signals(bed, sig, status):
     assert not p.path.exists()
 
 
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_ended_while_it_starts(bed, sig):
+    """Whenever the signal comes, no file stays behind."""
+    path, pid_file = bed.tmp / "socket", bed.tmp / "pid"
+    for tries in range(80):
+        p = bed.user_bg([PASST, "-f", "-q", "-s", path, "-P", pid_file])
+        while not pid_file.exists() and p.running():
+            pass
+        for _ in range(tries * 1000):  # a little later each time, 3 ms or so in the end
+            pass
+        p.send_signal(sig)
+        p.wait()
+        assert not path.exists() and not pid_file.exists(), f"try {tries}"
+
+
 def test_a_file_of_somebody_else_stays(bed):
     p = bed.passt_bg()
     p.path.unlink()
@@ -125,6 +140,7 @@ def test_default_path(bed):
         pid = bed.tmp / f"default{i}"
         p = bed.user_bg([PASST, "-f", "-P", pid])
         names.append(pathlib.Path(p.wait_line(r"UNIX socket: (/tmp/passt_\d+\.socket)", stream="err").group(1)))
+        p.wait_line(rf"^QEMU: .*addr\.path={names[-1]} ", stream="err")
         wait_until(lambda pid=pid: pid.exists() and pid.read_text(), 5, "it is ready")
         assert Guest(names[-1]).asks()
     assert names[0] != names[1]
@@ -249,11 +265,12 @@ def test_started_as_root(bed):
 
 
 def test_start_block(bed):
-    """The socket first, then what the guest gets, then how QEMU comes here."""
+    """The socket first, then what there is to warn of, what the guest gets, and how QEMU comes here."""
+    bed.resolv("")
     p = bed.passt_bg("-t 5002:22")
     p.wait_line(r"^QEMU: .*addr\.path=" + str(p.path), stream="err")
     lines = p.err.splitlines()
-    assert lines[0] == f"UNIX socket: {p.path}"
+    assert lines[0] == f"UNIX socket: {p.path}" and lines[1] == "No name server found: the guest gets none"
     assert "Namespace interface" not in p.err and "Template interface: eth0 (IPv4)" in p.err
     assert any("5002-5002" in line for line in lines)
 

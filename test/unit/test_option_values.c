@@ -32,6 +32,10 @@
 #define LONG_IF   "the name is longer than 15 bytes"
 #define NO_NAME   "the name is empty"
 #define NO_PATH   "the path is empty"
+#define PATH_107                                                                                   \
+	"/23456789012345678901234567890123456789012345678901234567890123456789012345678901234567"  \
+	"89012345678901234567"
+#define LONG_PATH "the path is longer than 107 bytes"
 #define NOT_STATS "not a number of seconds from 1 to 86400"
 #define NOT_FD    "not a number from 3 to 2147483647"
 
@@ -130,15 +134,15 @@ static const struct sample {
     {"ns-mac-addr", {"02:00:00:00:00:01"}, {"x", NOT_MAC, "ff:ff:ff:ff:ff:ff", GROUP_MAC}},
     {"userns", {"/proc/1/ns/user"}, {"", NO_PATH}},
     {"netns", {"/run/netns/x", "x"}, {"", NO_PATH}},
-    {"socket", {"/tmp/x", "x"}, {"", NO_PATH}},
-    {"socket-path", {"/tmp/x", "x"}, {"", NO_PATH}},
+    {"socket", {"/tmp/x", "x", PATH_107}, {"", NO_PATH, PATH_107 "8", LONG_PATH}},
+    {"socket-path", {"/tmp/x", "x", PATH_107}, {"", NO_PATH, PATH_107 "8", LONG_PATH}},
     {"fd",
      {"3", "0x10", "010"},
      {"2", NOT_FD, "0", NOT_FD, "-1", NOT_FD, "3x", NOT_FD, "", NOT_FD, "2147483648", NOT_FD}},
     {"stats",
      {"1", "0x10", "86400"},
      {"0", NOT_STATS, "86401", NOT_STATS, "-1", NOT_STATS, "x", NOT_STATS}},
-    {"conf-path", {"/tmp/x"}, {NULL}},
+    {"conf-path", {"/tmp/x", PATH_107}, {"", NO_PATH, PATH_107 "8", LONG_PATH}},
     {"repair-path", {"none"}, {NULL}},
 };
 
@@ -244,18 +248,21 @@ static void arguments_are_required(void **state)
 	}
 }
 
-static void pasta_only(void **state)
+/* What is for one program is an error in the other. */
+static void one_program_only(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < option_count; i++) {
 		const struct option_row *row = &option_rows[i];
+		const char *own = row->where == WHERE_PASTA ? "pasta" : "passt";
 		char line[256], expected[512];
 
-		if (row->where != WHERE_PASTA)
+		if (row->where == WHERE_BOTH)
 			continue;
-		snprintf(line, sizeof(line), "passt --%s%s%s", row->name, row->arg ? " " : "",
-			 row->arg ? sample_of(row->name)->good[0] : "");
-		snprintf(expected, sizeof(expected), "%s: for pasta only", line + 6);
+		snprintf(line, sizeof(line), "%s --%s%s%s",
+			 row->where == WHERE_PASTA ? "passt" : "pasta", row->name,
+			 row->arg ? " " : "", row->arg ? sample_of(row->name)->good[0] : "");
+		snprintf(expected, sizeof(expected), "%s: for %s only", line + 6, own);
 		bad(line, expected);
 	}
 }
@@ -280,7 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(values_are_checked),
 	    cmocka_unit_test(arguments_are_required),
-	    cmocka_unit_test(pasta_only),
+	    cmocka_unit_test(one_program_only),
 	    cmocka_unit_test(too_long),
 	};
 

@@ -464,6 +464,8 @@ static void virtual_machine(void **state)
 	good("pasta --stats 2 sh"); /* stays with its command */
 	bad("pasta -s x", "-s x: for passt only");
 	bad("passt -T 1", "-T 1: for pasta only");
+	bad("passt -u 80,auto", "-u 80,auto: 'auto' is for pasta only");
+	bad("passt --vhost-user sh", "sh: passt takes options only");
 	/* Not taken for options of ours: what belongs to another option, or to the command. */
 	good("pasta -P/tmp/Foo.pid");
 	assert_string_equal(cfg.pid_file, "/tmp/Foo.pid");
