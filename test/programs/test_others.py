@@ -38,7 +38,7 @@ def test_rootlesskit_detached(podman):
 def test_pasta_in_a_container(podman):
     """As the root of a container with a user namespace of its own."""
     podman.bed.peer_bg([PYTHON, "-c", SUM_SERVER], ready="^ready")
-    podman.machine.put(ROOT / "build/pasta", "/srv/pasta")
-    out = podman("run", "--rm", "--privileged", "--network", "pasta", "-v", "/srv/pasta:/usr/local/bin/pasta:ro", podman.image,
+    podman.machine.put(ROOT / "build/pasta", "/opt/pasta")
+    out = podman("run", "--rm", "--privileged", "--network", "pasta", "-v", "/opt/pasta:/usr/local/bin/pasta:ro", podman.image,
                  "pasta", "--config-net", "--", "sh", "-c", f"echo x | socat -t10 - TCP:{PEER[4]}:7000").out
     assert out == md5("x\n")
