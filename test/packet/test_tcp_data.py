@@ -323,6 +323,7 @@ def test_retransmission_times(start, packet_bed):
     for _ in range(3):
         for c in cs:
             c.want("A", seq=7, data=b"lost")
+    vm.guest.round_trip()  # a frame is in the file after it was sent
     for c in cs:
         at = [float(f.time) for f in rdpcap(str(pcap)) if TCP in f and f[TCP].dport == c.port and b"lost" in bytes(f[TCP].payload)]
         gaps = [b - a for a, b in zip(at, at[1:])]

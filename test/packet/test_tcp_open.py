@@ -132,6 +132,7 @@ def test_syn_ack_repeats(start, packet_bed):
     for _ in range(3):
         for c in cs:
             c.want("SA", seq=0, ack=1, within=20)
+    vm.guest.round_trip()  # a frame is in the file after it was sent
     for c in cs:
         first, second = gaps(times(pcap, lambda f: TCP in f and f[TCP].flags == "SA" and f[TCP].dport == c.port))[:2]
         assert 0.95 <= first <= 2.5 and 1.9 <= second <= 4, (first, second)
@@ -316,6 +317,7 @@ def test_syn_repeats(start, packet_bed):
     for _ in range(2):
         for c in cs:
             assert c.want("S", seq=0, within=20).options == c.syn.options
+    vm.guest.round_trip()
     for c in cs:
         for gap in gaps(times(pcap, lambda f: TCP in f and f[TCP].flags == "S" and f[TCP].sport == c.peer_port)):
             assert 0.95 <= gap <= 2.5
